@@ -73,7 +73,12 @@ faults: setup ## the tests that kill and break things, at every combination of p
 mutants: setup ## break each guard of tests/mutants in a copy of the tree: its tests must fail; NAME=fence runs some
 	@$(BIN)/python -m tests.mutants.run $(NAME)
 
-soak: setup mutants ## long property tests, a backlog of a million corrections, and the mutants
+FUZZ_SECONDS ?= 3600
+FUZZ_SEED ?= $(shell date +%Y%m%d)
+
+soak: setup mutants ## long property tests, a backlog of a million corrections, the fuzzer for FUZZ_SECONDS, the mutants
+	@THERMOCLINE_TEST_FUZZ_SECONDS=$(FUZZ_SECONDS) THERMOCLINE_TEST_FUZZ_SEED=$(FUZZ_SEED) \
+	  $(BIN)/pytest tests/gateway/test_fuzz.py -s
 	@THERMOCLINE_TEST_HISTORIES=3000 $(BIN)/pytest -m property --timeout 7200
 	@THERMOCLINE_TEST_BACKLOG_ROWS=1000000 $(BIN)/pytest tests/e2e/test_backlog.py --timeout 1800
 

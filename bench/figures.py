@@ -1,4 +1,4 @@
-"""One figure of a benchmark, in the form that is written down and drawn."""
+"""One figure of a benchmark, as stored and printed."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def within(name: str, value: float, limit: float, unit: str, yardstick: str = "-
 
 
 def reported(name: str, value: float, unit: str) -> Figure:
-    """A figure without a yardstick, written down so that it can be followed."""
+    """A figure without a yardstick, recorded to show its trend."""
     return Figure(
         figure=name,
         value=round(value, 3),

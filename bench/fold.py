@@ -30,7 +30,8 @@ from thermocline.ops.fold import FoldReport, fold
 from thermocline.ops.register.registration import RegisterRequest, register
 from thermocline.ops.requests.lazy_spark import lazy_spark_session
 from thermocline.ops.tier.tiering import tier
-from thermocline.runtime.pg import Connection, connect, read_endpoint
+from thermocline.runtime.pg import Connection, read_endpoint
+from thermocline.runtime.pg import connect_as_typed as connect
 from thermocline.runtime.settings import Settings
 
 ROWS = int(os.environ.get("BENCH_FOLD_ROWS", "5000000"))
@@ -81,7 +82,7 @@ _MODES = {"by_reading": "merge-on-read", "by_writing": "copy-on-write"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where the benchmark runs."""
+    """The server, the Spark session and the directory of the benchmark."""
 
     dsn: str
     settings: Settings
@@ -90,7 +91,7 @@ class Place:
 
 
 def run() -> Sequence[Figure]:
-    """All sides, RUNS times each after one warm-up, in turns."""
+    """Run all sides alternately, RUNS times each after one warm-up."""
     with tempfile.TemporaryDirectory(prefix="bench-fold-") as scratch, open_postgres(Path(scratch)) as server:
         settings = Settings(dir=Path(scratch), dsn=server.dsn(), spark_master="local[2]", spark_driver_memory="3g")
         with closing(connect(server.dsn(), autocommit=True)) as conn:

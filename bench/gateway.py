@@ -126,6 +126,11 @@ def _make_lake(conn: psycopg.Connection[Any], directory: Path, name: str, files:
         " values ('thermocline', 'public', %s, %s, 'TABLE')",
         (name, table.metadata_location),
     )
+    conn.execute(
+        "insert into thermocline.published (table_id, snapshot_id)"
+        " select id, %s from thermocline.tables where lake_name = %s",
+        (current.snapshot_id, name),
+    )
     return current.snapshot_id
 
 

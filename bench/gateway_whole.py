@@ -21,6 +21,7 @@ from typing import Any
 import psycopg
 from psycopg.conninfo import make_conninfo
 
+from bench import gateway_seam
 from bench.figures import Figure, compare
 from bench.months import make_months
 from bench.tiering import open_postgres
@@ -28,7 +29,8 @@ from thermocline.core.names import TableName
 from thermocline.ops.register.registration import RegisterRequest, register
 from thermocline.ops.requests.lazy_spark import lazy_spark_session
 from thermocline.ops.tier.tiering import tier
-from thermocline.runtime.pg import Connection, connect
+from thermocline.runtime.pg import Connection
+from thermocline.runtime.pg import connect_as_typed as connect
 from thermocline.runtime.postgres_server import free_port
 from thermocline.runtime.settings import Settings
 
@@ -79,7 +81,8 @@ def run() -> Sequence[Figure]:
         with closing(connect(server.dsn(), autocommit=True)) as conn:
             _prepare(conn, server.dsn(), settings)
         with gateway_process(server.dsn(), port):
-            return [_measure(name, query, server.dsn(), port) for name, query in QUERIES.items()]
+            whole = [_measure(name, query, server.dsn(), port) for name, query in QUERIES.items()]
+            return [*whole, *gateway_seam.run(server.dsn(), QUERIES, ROWS, RUNS)]
 
 
 @contextmanager

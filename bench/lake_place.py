@@ -24,7 +24,8 @@ from thermocline.maintain.engines.spark import SparkEngine
 from thermocline.maintain.operations.registry import plan_operation
 from thermocline.maintain.run_operation import run_operation
 from thermocline.parquet.rewrite_task import BinResult
-from thermocline.runtime.pg import Connection, connect, read_endpoint
+from thermocline.runtime.pg import Connection, read_endpoint
+from thermocline.runtime.pg import connect_as_typed as connect
 from thermocline.runtime.settings import Settings
 from thermocline.spark.jobs.compact import Kernel
 from thermocline.spark.kernels.compact_bin import run_bin

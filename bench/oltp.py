@@ -32,7 +32,8 @@ from thermocline.gateway.server import start_in_thread
 from thermocline.ops.register.registration import RegisterRequest, register
 from thermocline.ops.requests.lazy_spark import lazy_spark_session
 from thermocline.ops.tier.tiering import tier
-from thermocline.runtime.pg import Connection, connect
+from thermocline.runtime.pg import Connection
+from thermocline.runtime.pg import connect_as_typed as connect
 from thermocline.runtime.postgres_server import PostgresServer
 from thermocline.runtime.settings import Settings
 
@@ -65,7 +66,7 @@ _LOOK_UP = "select * from {table} where id = %s and ts >= '2026-06-01 00:00+00'"
 
 
 def run() -> Sequence[Figure]:
-    """Both tables in turns, RUNS times each after one warm-up; then the look-ups."""
+    """Run both tables alternately, RUNS times each after one warm-up; then the look-ups."""
     with tempfile.TemporaryDirectory(prefix="bench-oltp-") as scratch, open_postgres(Path(scratch)) as server:
         gateway = start_in_thread(server.dsn())
         try:
@@ -197,7 +198,7 @@ def _look_ups(dsn: str) -> tuple[list[float], list[float]]:
 
 
 def _added(name: str, heap: Sequence[float], seam: Sequence[float]) -> Figure:
-    """How much longer the seam takes, at the median."""
+    """The overhead of the seam at the median."""
     plain, spanning = statistics.median(heap), statistics.median(seam)
     return Figure(
         figure=name,

@@ -39,7 +39,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DayPassed:
-    """What a day of passes beside ingest came to."""
+    """The counters of a day of passes concurrent with ingest."""
 
     passes: int
     paused: int
@@ -52,15 +52,14 @@ class DayPassed:
 
 
 class _Overtaken:
-    """Spark as a pass is given it. Between the look of the pass's commit and the commit itself, somebody else
-    commits."""
+    """The Spark session of a pass. Another writer commits after the pass has read the head and before it commits."""
 
     def __init__(self, spark: SparkSession, overtake: Callable[[], None]) -> None:
         self._spark, self._overtake, self._looks = spark, overtake, -1
 
-    def report_progress(self, line: str) -> None:
+    def report_progress(self, line: object) -> None:
         """A bin that is finished: what is asked of Spark next belongs to the commit."""
-        self._looks = 0 if line.startswith("compact bin") else self._looks
+        self._looks = 0 if str(line).startswith("compact bin") else self._looks
 
     def __call__(self) -> SparkSession:
         if self._looks >= 0:
@@ -100,7 +99,7 @@ class SimulatedDay:
         return (datetime.now(UTC) + timedelta(days=2)).replace(hour=0, minute=0, second=0, microsecond=0)
 
     def run(self, passes: int, files_per_pass: int) -> DayPassed:
-        """Passes spread evenly over the day, files coming in meanwhile."""
+        """Run passes spread evenly over the day, with concurrent ingest."""
         told, most, begins = [], 0, self.begins
         for at in range(passes):
             now = begins + timedelta(days=1) * at / passes

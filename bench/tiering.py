@@ -32,7 +32,8 @@ from thermocline.core.names import TableName
 from thermocline.lake.catalogs.current_catalog import lake_catalog
 from thermocline.lake.catalogs.jdbc import jdbc_url
 from thermocline.lake.commit.compare_and_swap import OpStamp, append_range, load_table
-from thermocline.runtime.pg import Endpoint, connect, read_endpoint
+from thermocline.runtime.pg import Endpoint, read_endpoint
+from thermocline.runtime.pg import connect_as_typed as connect
 from thermocline.runtime.postgres_server import PostgresServer, free_port
 from thermocline.spark.jobs.copy import CopyResult, copy_partition, plan_block_ranges
 from thermocline.spark.kernels.copy_partition import CopyTask
@@ -72,7 +73,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What one side took for all rows."""
+    """The time and processor time of one side."""
 
     seconds: float
     core_seconds: float
@@ -88,7 +89,7 @@ class Run:
 
 
 def run() -> Sequence[Figure]:
-    """Both sides, RUNS times each, in turns."""
+    """Run both sides alternately, RUNS times each."""
     with tempfile.TemporaryDirectory(prefix="bench-tiering-") as scratch, open_postgres(Path(scratch)) as server:
         _tell(f"filling {ROWS:,} rows")
         place = _prepare(server, Path(scratch) / "lake")
@@ -191,7 +192,7 @@ def _add_uuid(spark: SparkSession, name: TableName) -> None:
 
 
 def _core_seconds() -> float:
-    """Processor time of this process and all that it started, those that have ended included."""
+    """Processor time of this process and its children, ended ones included."""
     this = psutil.Process()
     total = 0.0
     for process in (this, *this.children(recursive=True)):

@@ -27,7 +27,7 @@ from bench.sealed_windows import EAGER, SimulatedDay
 from thermocline.core.names import TableName
 from thermocline.core.policy.policy import Policy
 from thermocline.lake.commit.compare_and_swap import LakeHead, load_table
-from thermocline.lake.read.table_metadata import read_lake_table
+from thermocline.lake.read.table_metadata import forget_cached_tables
 from thermocline.maintain.context import PassContext
 from thermocline.runtime.locations import without_file_scheme
 
@@ -84,7 +84,7 @@ def _expiry(place: Place) -> Iterator[Figure]:
 
 
 def _sweep(place: Place) -> Iterator[Figure]:
-    """A tenth of the files is nobody's; all of them are old and lie in one folder."""
+    """Sweep old files of one folder, a tenth of which are orphans."""
     say(f"making {FILES:,} files")
     _make(place, "sweep")
     made = LakeHistory(_head(place, "sweep"))
@@ -211,7 +211,7 @@ def _memory(place: Place) -> Iterator[Callable[[], float]]:
     """The largest growth of this process and of the JVM's used heap while the block ran, in MiB."""
     jvm: Any = place.spark._jvm
     jvm.java.lang.System.gc()
-    read_lake_table.cache_clear()
+    forget_cached_tables()
     process, runtime = psutil.Process(), jvm.java.lang.Runtime.getRuntime()
 
     def used() -> int:

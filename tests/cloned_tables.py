@@ -1,8 +1,8 @@
-"""A tiered table made once and cloned: each clone is a database of its own over the same lake files, in a fraction of a
-second.
+"""Clone a tiered table that is made once: each clone is a separate database over the same lake files, made in a
+fraction of a second.
 
-A clone's catalog points at the metadata the original had, in a folder of its own; whatever it commits are files of its
-own, so clones never meet.
+A clone's catalog points at the metadata the original had, in a folder of its own; its commits write only new files, so
+clones do not affect each other.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from thermocline.lake.commit.evolve_schema import write_metadata
 from thermocline.lake.read.metadata_file import read_metadata_file
 from thermocline.lake.read.newer_metadata import version_of
 from thermocline.runtime.locations import without_file_scheme
-from thermocline.runtime.pg import Connection, connect, with_database
+from thermocline.runtime.pg import Connection, with_database
+from thermocline.runtime.pg import connect_as_typed as connect
 from thermocline.runtime.postgres_server import PostgresServer
 from thermocline.runtime.settings import Settings
 from thermocline.seam.objects import SERVER
@@ -30,7 +31,7 @@ from thermocline.seam.objects import SERVER
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClonableTable:
-    """The database to clone, and the settings of the one who made it."""
+    """The database to clone, and the settings it was made with."""
 
     postgres: PostgresServer
     database: str
@@ -38,8 +39,7 @@ class ClonableTable:
 
     @contextmanager
     def clone(self, *, claimed: bool = True) -> Iterator[Spanning]:
-        """A spanning table as the original was, and its twin; gone at the end. Without the claim it may only be
-        read."""
+        """A clone of the spanning table and its twin, dropped at the end. Without the claim it can only be read."""
         name = f"clone_{uuid.uuid4().hex[:12]}"
         dsn = with_database(self.postgres.dsn(), name)
         with closing(connect(self.postgres.dsn(), autocommit=True)) as admin:
@@ -75,8 +75,7 @@ class ClonableTable:
 
 
 def _give_metadata_folder(conn: Connection, name: str) -> None:
-    """A folder of its own for the clone's metadata: versions of other clones beside its head would be another
-    writer's."""
+    """Give the clone its own metadata folder: metadata files of other clones would look like another writer's."""
     for namespace, table, head in conn.execute(
         "select table_namespace, table_name, metadata_location from thermocline_iceberg.iceberg_tables"
     ).fetchall():
@@ -102,7 +101,7 @@ def _give_metadata_folder(conn: Connection, name: str) -> None:
 def make_clonable(
     postgres: PostgresServer, template: str, directory: Path, *, cycles: int = 2, before: str = "", **choices: Any
 ) -> Iterator[ClonableTable]:
-    """A spanning table with so many tiering cycles behind it, ready to be cloned; `before` runs ahead of all."""
+    """Make a spanning table, run this many tiering cycles, and prepare it for cloning; `before` runs first."""
     name = f"original_{uuid.uuid4().hex[:12]}"
     with closing(connect(postgres.dsn(), autocommit=True)) as admin:
         admin.execute(sql.SQL("create database {} template {}").format(sql.Identifier(name), sql.Identifier(template)))

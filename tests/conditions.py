@@ -1,5 +1,5 @@
-"""Conditions to ask a table with: point, range, NULL, IN and LIKE on every column, with values drawn from the table
-itself.
+"""Conditions for queries of a table: point, range, NULL, IN and LIKE on every column, with values sampled from the
+table.
 
 The values are those that are there, their extremes, what lies just outside the extremes and between them, and each
 type's awkward ones. A condition is text in Postgres' dialect with constants only, so that whatever can be pushed down
@@ -128,8 +128,7 @@ def _draw(position: int, table: str, name: str, base: str, element: str, seed: i
     ]
     if base not in _MOMENTS:
         return sql.SQL("select {}, {}, {}, {}, array[]::text[]").format(position, *ends, present)
-    # Neighbours of a moment are worked out by Postgres: it knows years before Christ and what lies at the ends of its
-    # range.
+    # Postgres computes the neighbours of a datetime: it supports years BC and the ends of its range.
     step = sql.SQL("interval {}").format(_MOMENTS[base])
     kind = sql.SQL(base)
     neighbours = sql.SQL(
@@ -141,7 +140,7 @@ def _draw(position: int, table: str, name: str, base: str, element: str, seed: i
 
 
 def _around(base: str, lowest: str | None, highest: str | None, present: Sequence[str]) -> Iterator[str]:
-    """Values beside those that are there."""
+    """Values near those that are present."""
     if base in _INTEGERS:
         low, high = int(lowest or 0), int(highest or 0)
         yield from map(str, (low - 1, high + 1, (low + high) // 2))
@@ -165,8 +164,8 @@ def _around(base: str, lowest: str | None, highest: str | None, present: Sequenc
 
 
 def _around_numbers(lowest: str | None, highest: str | None) -> Iterator[str]:
-    """Zero, the last digit one less and one more, and half a digit further, which no value of the column's scale can
-    be."""
+    """Zero, the extremes plus and minus one in the last digit, and half a digit further, which the column's scale
+    excludes."""
     yield from ("0", "0.000000000000000001")
     for value in (lowest, highest):
         if value is None or not Decimal(value).is_finite():
@@ -187,7 +186,7 @@ def _around_texts(values: Sequence[str]) -> Iterator[str]:
 def plan_conditions(columns: Sequence[Column], turn: int, *, each: int | None = None) -> tuple[Condition, ...]:
     """Conditions on every column, then some on two columns together; the same turn gives the same ones.
 
-    By default each column is asked in one way, another way each turn, so that five turns ask every column in every way.
+    By default each column gets one kind of condition, another in each turn, so that five turns cover all kinds.
     """
     planned: list[Condition] = []
     for position, column in enumerate(columns):
@@ -265,7 +264,7 @@ def _patterns(column: Column, random: Random) -> Iterator[str]:
 
 
 def escape(value: str) -> str:
-    """The value as a pattern that matches itself alone."""
+    """The value as a LIKE pattern that matches only itself."""
     return value.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
 
 
@@ -281,8 +280,8 @@ _MAKERS: dict[Kind, Callable[[Column, Random], Iterator[str]]] = {
 def assert_same_answers(
     conn: psycopg.Connection[Any], conditions: Sequence[Condition], *, ours: str, twin: str, channel: str, turn: int
 ) -> None:
-    """All rows, and those each condition finds, are the same on both sides, down to the text of every value; one
-    statement asks for all."""
+    """Assert that all rows, and the rows that each condition selects, have the same text on both sides; in one
+    statement."""
     texts = ["true", *(condition.text for condition in conditions)]
     differing = conn.execute(f"({_sums(ours, texts)}) except ({_sums(twin, texts)}) order by 1".encode()).fetchall()
     if not differing:

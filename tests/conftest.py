@@ -18,31 +18,31 @@ from pyspark.sql import SparkSession
 from tests.twin import Spanning
 
 from thermocline.catalog.migrate import apply_migrations
-from thermocline.runtime.pg import connect, with_database
+from thermocline.runtime.pg import connect_as_typed as connect
+from thermocline.runtime.pg import with_database
 from thermocline.runtime.postgres_server import FAST_TEST_SETTINGS, PostgresServer, free_port
 
 _TESTS = Path(__file__).parent
-_FOLDERS = ("property", "faults", "e2e", "spark", "stack", "gateway", "postgres", "unit")
+_FOLDERS = ("property", "faults", "e2e", "spark", "docs", "stack", "gateway", "postgres", "unit")
 """Longest files first, so that no worker of `make test` is left alone with one at the end."""
 
 _MEMORY = Path("/dev/shm")
 _MEMORY_NEEDED_BYTES = 6 * 1024**3
 
 _TEMPORARY = "THERMOCLINE_TEST_TEMPORARY"
-# A run is over before compilers, the JVM's second and Spark's own, have paid for themselves; two cores need no parallel
+# A test run is too short for the JVM's C2 compiler and Spark's code generation to pay off; two cores need no parallel
 # collector.
 _JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
 _SPARK = "--conf spark.sql.codegen.wholeStage=false pyspark-shell"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """What the run and its children put into the system's place for temporary files goes with the run, however they
-    end."""
+    """Remove the temporary files of the run and its child processes at its end, however they end."""
     if _TEMPORARY not in os.environ:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())  # what pytest keeps of failed tests stays
         _remove_left_by_killed_runs(Path(tempfile.gettempdir()), "thermocline-tests")
         place = Path(tempfile.mkdtemp(prefix=f"thermocline-tests-{os.getpid()}-"))
-        place.chmod(0o755)  # the server's user passes through
+        place.chmod(0o755)  # the server's user must be able to traverse it
         os.environ[_TEMPORARY] = os.environ["TMPDIR"] = str(place)
         config.add_cleanup(lambda: shutil.rmtree(place, ignore_errors=True))
     tempfile.tempdir = os.environ[_TEMPORARY]
@@ -57,7 +57,7 @@ def _remove_left_by_killed_runs(place: Path, prefix: str) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A test's mark is the folder it lies in; py4j lets go of its sockets to the JVM without closing them."""
+    """Mark each test by its folder; ignore py4j's warnings about sockets that it does not close."""
     for item in items:
         item.add_marker(getattr(pytest.mark, _folder(item)))
         item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
@@ -70,8 +70,7 @@ def _folder(item: pytest.Item) -> str:
 
 @pytest.fixture(scope="session")
 def clusters() -> Iterator[Path]:
-    """Where clusters that are thrown away lie: in memory where there is enough of it; the server's user may pass
-    through."""
+    """The directory of temporary clusters: in memory where there is enough; the server's user can traverse it."""
     _remove_left_by_killed_runs(_MEMORY, "tc-clusters")
     roomy = os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > _MEMORY_NEEDED_BYTES
     with tempfile.TemporaryDirectory(prefix=f"tc-clusters-{os.getpid()}-", dir=_MEMORY if roomy else None) as name:

@@ -1,6 +1,6 @@
-"""Engines outside Postgres read the lake with conditions: DuckDB's own Iceberg reader, PyIceberg and Spark.
+"""External engines query the lake with conditions: DuckDB's own Iceberg reader, PyIceberg and Spark.
 
-They see the lake alone: rows below the cut-line, without what waits in the delta. What a condition finds must be what
+They see only the lake: rows below the cut-line, without pending corrections. What a condition finds must be what
 the same condition finds among all rows of the lake once they are read without one: bounds, counts and dictionaries may
 spare work, never a row.
 """
@@ -76,7 +76,7 @@ class LakeCondition:
 
 @dataclass(frozen=True, slots=True)
 class LakeAsked:
-    """A lake table at its newest metadata, all of its rows read once by PyIceberg without any condition."""
+    """A lake table at its current metadata, with all rows as PyIceberg reads them without a condition."""
 
     table: StaticTable
     location: str

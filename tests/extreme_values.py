@@ -1,5 +1,5 @@
-"""Awkward rows of every native type: long texts, NaN, zeros of both signs, unicode beyond the first plane, decimals of
-every width.
+"""Extreme values of every native type: long texts, NaN, zeros of both signs, unicode beyond the first plane, decimals
+of every width.
 
 Most values of a month lie in a narrow range of its own, so that files and row groups can be skipped; now and then an
 awkward one is among them. Rows come from a seed.

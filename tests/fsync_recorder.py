@@ -13,7 +13,7 @@ import pytest
 
 @dataclass(slots=True)
 class FsyncRecorder:
-    """Every fsync of this process, seen as it happens; each is performed too."""
+    """Records every fsync of this process, and performs it."""
 
     seen: list[tuple[str, int]] = field(default_factory=list)
     listeners: list[Callable[[Path], object]] = field(default_factory=list)

@@ -1,5 +1,4 @@
-"""The gateway asked directly, by a person's own login: whole queries with conditions, compared with the twin byte by
-byte."""
+"""Query the gateway directly by a user's login: whole queries with conditions, compared with the twin byte by byte."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ _LEFT_TO_POSTGRES = "0A000"
 
 
 class GatewayAsked:
-    """A session through the gateway that lets DuckDB alone answer; opened when it is first used."""
+    """A session through the gateway that only DuckDB may serve; opened at first use."""
 
     def __init__(self, dsn: str, gateway: GatewayThread) -> None:
         self._dsn, self._gateway = dsn, gateway
@@ -40,11 +39,11 @@ class GatewayAsked:
 
     def _check(self, twin: psycopg.Connection[Any], key: Sequence[str], condition: Condition, turn: int) -> None:
         listed = ", ".join('"' + name.replace('"', '""') + '"' for name in (*key, condition.column))
-        ours = _ask(self._session(), f"select {listed} from public_all.events where {condition.text}")
+        ours = _fetch_bytes(self._session(), f"select {listed} from public_all.events where {condition.text}")
         if ours is None:
             return
         self.answered += 1
-        expected = _ask(twin, f"select {listed} from twin.events where {condition.text}")
+        expected = _fetch_bytes(twin, f"select {listed} from twin.events where {condition.text}")
         assert expected is not None
         missing, surplus = _without(expected, ours), _without(ours, expected)
         if missing or surplus:
@@ -76,8 +75,8 @@ select a.attname from pg_index i join pg_attribute a on a.attrelid = i.indrelid 
  where i.indrelid = 'twin.events'::regclass and i.indisprimary"""
 
 
-def _ask(conn: psycopg.Connection[Any], statement: str) -> list[Row] | None:
-    """The very bytes of an answer, or `None` where DuckDB leaves it to Postgres."""
+def _fetch_bytes(conn: psycopg.Connection[Any], statement: str) -> list[Row] | None:
+    """The bytes of a result, or `None` where DuckDB leaves the statement to Postgres."""
     result = conn.pgconn.exec_(statement.encode())
     if result.status != ExecStatus.TUPLES_OK:
         problem = psycopg.errors.error_from_result(result)
@@ -88,5 +87,5 @@ def _ask(conn: psycopg.Connection[Any], statement: str) -> list[Row] | None:
 
 
 def _without(rows: Sequence[Row], others: Sequence[Row]) -> list[Row]:
-    """Rows that the others have less often."""
+    """The multiset difference of the rows."""
     return list((Counter(rows) - Counter(others)).elements())

@@ -145,7 +145,7 @@ class _Proxy(ThreadingHTTPServer):
         self.bucket, self.upstream_port = bucket, upstream_port
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that hung up is no matter."""
+        """Ignore clients that disconnected."""
 
 
 @contextmanager

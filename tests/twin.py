@@ -25,7 +25,7 @@ from thermocline.ops.register.registration import RegisterRequest, register
 from thermocline.ops.requests.lazy_spark import lazy_spark_session
 from thermocline.ops.tier.tier_run import TierReport
 from thermocline.ops.tier.tiering import tier
-from thermocline.runtime.pg import connect
+from thermocline.runtime.pg import connect_as_typed as connect
 from thermocline.runtime.settings import Settings
 
 EVENTS = """
@@ -111,7 +111,8 @@ class Spanning:
             settings = settings.model_copy(update={"copy_memory_bytes": 128 << 10, "target_file_bytes": 6 << 10})
         name = cls.table_name()
         # The grid is the test's own unless it asks otherwise; premake=None is the program's default.
-        register(dsn, RegisterRequest(table=name, **{"premake": 0, **request}), settings=settings)
+        # Partitions move by themselves, unless the test says otherwise.
+        register(dsn, RegisterRequest(table=name, **{"premake": 0, "start": True, **request}), settings=settings)
         return cls(
             dsn=dsn,
             settings=settings,
@@ -130,7 +131,14 @@ class Spanning:
 
     def tier(self, **changes: Any) -> TierReport:
         """One tiering cycle."""
-        return tier(self.dsn, self.name, settings=self.settings, spark=self.spark, **changes)
+        return tier(self.dsn, self.name, **{"settings": self.settings, "spark": self.spark, **changes})
+
+    def age_moves(self, days: int, like: str = "%") -> None:
+        """Let the moves of partitions be older by so many days, as the reclaim lag counts them."""
+        self.seam.execute(
+            "update thermocline.partitions set moved_at = moved_at - make_interval(days => %s) where name like %s",
+            [days, like],
+        )
 
     def fold(self, **changes: Any) -> FoldReport:
         """Everything that waits in the delta below the cut-line, into the lake."""
@@ -211,6 +219,6 @@ def assert_same_rows(conn: psycopg.Connection[Any], turn: int = 0, *, each: int 
 def open_session(dsn: str, search_path: str, autocommit: bool = True) -> psycopg.Connection[Any]:
     conn = connect(dsn, autocommit=True, application_name="test")
     conn.prepare_threshold = None  # a prepared `select *` fails, as on any table, once the columns change
-    conn.execute("select set_config('search_path', %s, false)", [search_path])
+    conn.execute("select pg_catalog.set_config('search_path', %s::pg_catalog.text, false)", [search_path])
     conn.autocommit = autocommit
     return conn

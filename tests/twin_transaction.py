@@ -19,7 +19,8 @@ import psycopg
 from psycopg import sql
 from tests.twin import Outcome, Spanning, assert_same_rows
 
-from thermocline.runtime.pg import connect, with_database
+from thermocline.runtime.pg import connect_as_typed as connect
+from thermocline.runtime.pg import with_database
 from thermocline.runtime.postgres_server import PostgresServer
 
 SEAM_PATH, TWIN_PATH = "public_all, public", "twin"

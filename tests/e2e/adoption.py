@@ -13,18 +13,18 @@ def unregister_spanning(spanning: Spanning, **choices: object) -> UnregisterRepo
 
 
 def adopt_lake(spanning: Spanning, **request: object) -> RegisterReport:
-    wished = RegisterRequest(table=spanning.name, adopt_lake=True, **{"premake": 0, **request})  # type: ignore[arg-type]
-    return register(spanning.dsn, wished, settings=spanning.settings)
+    requested = RegisterRequest(table=spanning.name, adopt_lake=True, **{"premake": 0, "start": True, **request})  # type: ignore[arg-type]
+    return register(spanning.dsn, requested, settings=spanning.settings)
 
 
 def write_heap_and_twin(spanning: Spanning, statement: str) -> None:
-    """While nobody is registered, the application writes its table; the twin gets the same."""
+    """Write the heap while it is not registered, and the twin."""
     spanning.seam.execute(statement.replace("events", "public.events").encode())
     spanning.twin.execute(statement.encode())
 
 
 def assert_heap_is_twin(spanning: Spanning) -> None:
-    """The heap by its own name, without any of ours."""
+    """Assert that the heap, read by its own name, equals the twin."""
     for query in (
         "select * from public.events except all select * from twin.events",
         "select * from twin.events except all table public.events",

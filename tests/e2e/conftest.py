@@ -1,4 +1,4 @@
-"""Tables that several files share: made once a run, and left by each test as they were."""
+"""Tables that several test files share: made once per run; each test leaves them unchanged."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def columns(
 @pytest.fixture
 def changing(columns: ClonableTable) -> Iterator[Spanning]:
     with columns.clone() as made:
-        # A row that only the lake holds, one with a correction, a historical one in the spill, a hot one: each tier has
-        # something to say.
+        # A row that only the lake holds, one with a correction, a historical one in the spill, a hot one: every tier
+        # has rows.
         made.both("update events set note = 'corrected' where id = 7 returning *")
         made.both("insert into events (id, ts, v) values (500, '2025-06-01', 5) returning *")
         yield made

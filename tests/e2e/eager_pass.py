@@ -14,12 +14,12 @@ from thermocline.catalog.tables import find_table
 from thermocline.core.names import TableName
 from thermocline.core.policy.policy import Policy
 from thermocline.maintain.context import LakeTarget, PassContext
-from thermocline.runtime.pg import connect
+from thermocline.runtime.pg import connect_as_typed as connect
 
 
 @contextmanager
 def eager_pass(spanning: Spanning, **policy: Any) -> Iterator[PassContext]:
-    """A pass a month from now that keeps one snapshot: as eager as it can be."""
+    """Run a pass dated a month ahead that keeps one snapshot."""
     with closing(connect(spanning.dsn, autocommit=True)) as conn:
         registered = find_table(conn, spanning.name)
         yield PassContext(

@@ -1,4 +1,4 @@
-"""Count the statements that gateways of this process answered."""
+"""Count the statements that gateways of this process ran."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from thermocline.gateway import metrics
 
 
 def count_gateway_queries() -> float:
-    """Statements that gateways of this process have answered, well or not."""
+    """The number of statements that gateways of this process ran, failed ones included."""
     return float(
         sum(
             sample.value

@@ -12,7 +12,7 @@ from thermocline.ops.fold import fold
 from thermocline.ops.register.registration import RegisterRequest, register
 from thermocline.ops.requests.lazy_spark import lazy_spark_session
 from thermocline.ops.tier.tiering import tier
-from thermocline.runtime.pg import connect
+from thermocline.runtime.pg import connect_as_typed as connect
 from thermocline.runtime.settings import Settings
 
 CORRECTIONS = (

@@ -20,7 +20,8 @@ from thermocline.lake.commit.compare_and_swap import load_table
 from thermocline.maintain.context import LakeTarget, PassContext
 from thermocline.ops.requests.lazy_spark import lazy_spark_session
 from thermocline.runtime.object_store import current_store
-from thermocline.runtime.pg import Connection, connect
+from thermocline.runtime.pg import Connection
+from thermocline.runtime.pg import connect_as_typed as connect
 from thermocline.runtime.settings import Settings
 
 NAME = TableName("lab", "events")

@@ -1,4 +1,4 @@
-"""A table whose columns change: what it is made of, a write that reaches each of its tiers, and the lake following."""
+"""A table whose columns change: its definition, a write that reaches each tier, and the follow of the lake."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ select i, '2026-01-01 00:00+00'::timestamptz + i * interval '1 day', i, 'row ' |
 
 
 def write_everywhere(spanning: Spanning, assignment: str, number: int) -> None:
-    """The assignment on a lake row, a corrected one, one in the spill and a hot one; then all rows agree."""
+    """Apply the assignment to a lake row, a corrected one, one in the spill and a hot one; then compare all rows."""
     for key in (3 + number, 7, 500, 65 + number):
         spanning.both(f"update events set {assignment} where id = {key} returning id")
     spanning.assert_same_rows()
 
 
 def settle(spanning: Spanning) -> None:
-    """The lake follows and takes in what waits; verify finds nothing."""
+    """Follow the schema change and fold; verify must find no difference."""
     spanning.fold()
     spanning.assert_same_rows()
     report = verify(spanning.dsn, spanning.name)

@@ -12,7 +12,7 @@ from tests.e2e.eager_pass import eager_pass
 from tests.maintenance_ops import run_expire_snapshots
 from tests.twin import Spanning
 
-from thermocline.runtime.pg import connect
+from thermocline.runtime.pg import connect_as_typed as connect
 
 AS_OF = "select r from thermocline.as_of('public.events', %s) r"
 

@@ -8,16 +8,16 @@ from tests.twin import Spanning
 
 TABLE = """
 create table {schema}.events (
-    "wished" integer not null, ts timestamptz not null, "found" integer, "tg_op" text, "seen" text, "moves" boolean,
+    "requested" integer not null, ts timestamptz not null, "found" integer, "tg_op" text, "seen" text, "moves" boolean,
     "statement_t" bigint,
     "statement_epoch" text, "old" text, "new" text, "h" integer, "d" integer, "c" text, "t" bigint,
     "table_id" bigint default 7,
     "Ev""en t" text,
     mask bit(8) not null,
-    primary key ("wished", ts, mask)
+    primary key ("requested", ts, mask)
 )"""
 ROWS = """
-insert into events ("wished", ts, "found", "tg_op", "old", mask)
+insert into events ("requested", ts, "found", "tg_op", "old", mask)
 select i, '2026-01-01 00:00+00'::timestamptz + i * interval '1 day', i, 'x' || i, 'o', i::bit(8)
     from generate_series(1, 110) i"""
 
@@ -27,19 +27,19 @@ def test_names_of_our_own_variables_are_only_names(make_spanning: Callable[..., 
     for _ in range(2):
         spanning.both(
             'update events set "found" = "found" + 1, "statement_t" = 5, "new" = "old" || \'!\' where '
-            '"wished" in (3, 100) returning *'
+            '"requested" in (3, 100) returning *'
         )
         spanning.both(
-            'update events set ts = ts + interval \'1 hour\', "moves" = true where "wished" in (4, 101) returning *'
+            'update events set ts = ts + interval \'1 hour\', "moves" = true where "requested" in (4, 101) returning *'
         )
-        spanning.both('delete from events where "wished" in (5, 102) returning *')
+        spanning.both('delete from events where "requested" in (5, 102) returning *')
         spanning.both(
-            "insert into events (\"wished\", ts, \"tg_op\", mask) values (500, '2025-05-05 00:00+00', 'q', "
+            "insert into events (\"requested\", ts, \"tg_op\", mask) values (500, '2025-05-05 00:00+00', 'q', "
             "B'00000001') returning *"
         )
         spanning.assert_same_rows()
         spanning.tier()
         spanning.assert_same_rows()
-        spanning.both('delete from events where "wished" = 500 returning *')
+        spanning.both('delete from events where "requested" = 500 returning *')
     spanning.fold()
     spanning.assert_same_rows()

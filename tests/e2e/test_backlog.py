@@ -12,7 +12,7 @@ from tests.gateway.whole_lake import person
 from tests.twin import Spanning
 
 from thermocline.core.plan.fold import RANGE_ROWS
-from thermocline.runtime.pg import connect
+from thermocline.runtime.pg import connect_as_typed as connect
 from thermocline.worker.loop import Worker
 
 BACKLOG = int(os.environ.get("THERMOCLINE_TEST_BACKLOG_ROWS", "1000000"))

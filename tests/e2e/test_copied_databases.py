@@ -15,12 +15,13 @@ from thermocline.core.names import TableName
 from thermocline.errors import CopiedDatabase
 from thermocline.maintain.janitor import remove_leftover_lakes, remove_stray_files
 from thermocline.maintain.run_pass import PassRequest, run_pass
-from thermocline.ops.admin.init_database import claim_database
+from thermocline.ops.admin.init_database import init_database
+from thermocline.ops.admin.places import wanted_places
 from thermocline.ops.admin.recover import recover
 from thermocline.ops.register.registration import RegisterRequest, register
 from thermocline.ops.register.unregistration import unregister
 from thermocline.runtime.locations import without_file_scheme
-from thermocline.runtime.pg import connect
+from thermocline.runtime.pg import connect_as_typed as connect
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def _files(spanning: Spanning) -> set[Path]:
 
 
 def _maintain(spanning: Spanning) -> None:
-    run_pass(spanning.dsn, spanning.name, settings=spanning.settings, spark=spanning.spark, wish=PassRequest())
+    run_pass(spanning.dsn, spanning.name, settings=spanning.settings, spark=spanning.spark, request=PassRequest())
 
 
 def _leave(spanning: Spanning, *, drop_lake: bool = False) -> None:
@@ -78,7 +79,7 @@ def test_a_copy_may_be_left_and_the_lake_stays(copy: Spanning) -> None:
 
 
 def test_a_copy_that_is_claimed_goes_on(copy: Spanning) -> None:
-    claim_database(copy.dsn)
+    init_database(copy.dsn, wanted_places(copy.settings), claim=True)
     assert recover(copy.dsn).is_complete  # other copies committed beside the original's files
     copy.both("update events set v = v + 1 where id = 7 returning *")
     assert copy.fold().op_id is not None
@@ -87,7 +88,7 @@ def test_a_copy_that_is_claimed_goes_on(copy: Spanning) -> None:
 
 def test_another_cluster_is_another_database(copy: Spanning) -> None:
     """What a restored dump looks like: the same names, another number."""
-    claim_database(copy.dsn)
+    init_database(copy.dsn, wanted_places(copy.settings), claim=True)
     with closing(connect(copy.dsn, autocommit=True)) as conn:
         conn.execute("update thermocline.database_identity set system_identifier = system_identifier + 1")
     with pytest.raises(CopiedDatabase):

@@ -15,7 +15,7 @@ from tests.twin import Spanning
 from thermocline.core.names import parse_table_name
 from thermocline.gateway import metrics
 from thermocline.ops.register.registration import RegisterRequest, register
-from thermocline.runtime.pg import connect
+from thermocline.runtime.pg import connect_as_typed as connect
 
 TYPES = """
 select a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull from pg_attribute a

@@ -22,7 +22,7 @@ from thermocline.errors import NotExplainable
 from thermocline.gateway import metrics
 from thermocline.gateway.lake_arm.scan_cost import add_lake_costs
 from thermocline.ops.inspect.explain import explain
-from thermocline.runtime.pg import connect
+from thermocline.runtime.pg import connect_as_typed as connect
 from thermocline.runtime.postgres_server import PostgresServer
 
 COLD, HOT = "2026-01-20 10:00+00", "2026-04-20 10:00+00"
@@ -359,7 +359,7 @@ def test_the_command_and_the_function_say_the_same(tiered: Spanning) -> None:
     assert (table["verdict"], table["cost"]["files"], table["cost"]["requests"]) == ("provably cold", 1, 2)
     refused = subprocess.run([*command, "select 1; select 2"], check=False, capture_output=True, text=True)
     assert (refused.returncode, refused.stdout) == (3, "")
-    assert "TC-702" in refused.stderr
+    assert "TC702" in refused.stderr
 
 
 @pytest.mark.conforms("C-045")

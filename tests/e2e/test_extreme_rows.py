@@ -1,5 +1,4 @@
-"""Awkward rows through every writer of lake files, in small row groups and files: whoever asks with a condition finds
-every row."""
+"""Extreme values through every writer of lake files, in small row groups and files: every condition finds its rows."""
 
 from __future__ import annotations
 
@@ -74,7 +73,7 @@ def lake_files(spanning: Spanning) -> list[Path]:
 
 
 def assert_all_agree(spanning: Spanning, each: int = 1) -> None:
-    """The seam, the gateway, and after all that waits is folded the engines outside."""
+    """Compare the seam and the gateway with the twin, then, after a fold, the external engines."""
     before = spanning.asked.answered
     spanning.assert_same_rows(each=each)
     assert spanning.asked.answered - before > 50

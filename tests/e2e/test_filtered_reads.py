@@ -1,5 +1,5 @@
-"""Conditions on columns whose values no statistics tell of: what tiering and folding wrote is found through the seam
-and by Spark."""
+"""Conditions on columns without statistics: rows that tiering and folding wrote are found through the seam and by
+Spark."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from tests.twin import Spanning
 
 from thermocline.cli.main import run
 from thermocline.errors import UnrepresentableValue
-from thermocline.runtime.pg import connect
+from thermocline.runtime.pg import connect_as_typed as connect
 from thermocline.worker.loop import Worker
 
 DELTA = "thermocline_delta.public__events"

@@ -18,7 +18,7 @@ from tests.twin import Spanning
 from thermocline.gateway.config import GatewayConfig, read_certificate
 from thermocline.gateway.server import start_in_thread
 from thermocline.runtime.certificates import keep_certificate
-from thermocline.runtime.pg import connect
+from thermocline.runtime.pg import connect_as_typed as connect
 
 COLD = "select count(*) from events where ts < '2026-02-01'"
 

@@ -13,7 +13,7 @@ from tests.twin import Spanning
 
 from thermocline.ops.fold import fold
 from thermocline.ops.register.unregistration import unregister
-from thermocline.runtime.pg import connect
+from thermocline.runtime.pg import connect_as_typed as connect
 
 WRITES = (
     (

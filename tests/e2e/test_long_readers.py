@@ -1,5 +1,4 @@
-"""Long readers: a transaction opened before rows tier, fold and expire reads, to its end, what it would have read at
-once."""
+"""Long readers: a transaction opened before rows tier, fold and expire reads the same rows to its end."""
 
 from __future__ import annotations
 
@@ -12,13 +11,13 @@ from tests.e2e.eager_pass import eager_pass
 from tests.maintenance_ops import run_expire_snapshots
 from tests.twin import Spanning
 
-from thermocline.runtime.pg import connect
+from thermocline.runtime.pg import connect_as_typed as connect
 
 ALL = "select * from events order by id, ts"
 
 
 def _opened(spanning: Spanning, level: str) -> psycopg.Connection[Any]:
-    """A transaction whose snapshot is taken, and that has not touched the table yet."""
+    """Open a transaction that has its snapshot and has not read the table yet."""
     reader = spanning.session()
     reader.execute(f"set transaction isolation level {level}".encode())
     reader.execute("select count(*) from pg_class")

@@ -12,8 +12,8 @@ from thermocline.maintain.run_pass import PassReport, PassRequest, run_pass
 
 
 def maintain(spanning: Spanning, *operations: Any, **changes: Any) -> PassReport:
-    wish = PassRequest(operations=operations or ("compact",), **changes)
-    return run_pass(spanning.dsn, spanning.name, settings=spanning.settings, spark=spanning.spark, wish=wish)
+    request = PassRequest(operations=operations or ("compact",), **changes)
+    return run_pass(spanning.dsn, spanning.name, settings=spanning.settings, spark=spanning.spark, request=request)
 
 
 def compact(spanning: Spanning, **changes: Any) -> Outcome:
@@ -103,17 +103,17 @@ def test_a_fold_a_tiering_and_a_foreign_rewrite_between_plan_and_commit_cost_no_
     for action in between:
         waiting = [action]
 
-        def report_progress(line: str, waiting: list[Any] = waiting) -> None:
-            if line.startswith("compact bin") and waiting:
+        def report_progress(line: object, waiting: list[Any] = waiting) -> None:
+            if str(line).startswith("compact bin") and waiting:
                 waiting.pop()()
 
-        wish = PassRequest(operations=("compact",))
+        request = PassRequest(operations=("compact",))
         report = run_pass(
             spanning.dsn,
             spanning.name,
             settings=spanning.settings,
             spark=spanning.spark,
-            wish=wish,
+            request=request,
             report_progress=report_progress,
         )
         assert not waiting

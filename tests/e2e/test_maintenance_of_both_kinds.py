@@ -14,15 +14,15 @@ from thermocline.core.policy.policy_layers import change_policy, parse_changes
 from thermocline.maintain.lake_tables import add_table, read_list
 from thermocline.maintain.run_pass import PassReport, PassRequest, run_pass
 from thermocline.maintain.targets import find_target
-from thermocline.runtime.pg import connect
+from thermocline.runtime.pg import connect_as_typed as connect
 
 OTHER = TableName("lab", "other")
 KEEP_ONE = ("snapshot_min_retained=1", "snapshot_retention_ms=1")
 
 
 def maintain(spanning: Spanning, name: TableName, *operations: str, dry_run: bool = False) -> PassReport:
-    wish = PassRequest(operations=operations, dry_run=dry_run)
-    return run_pass(spanning.dsn, name, settings=spanning.settings, spark=spanning.spark, wish=wish)
+    request = PassRequest(operations=operations, dry_run=dry_run)
+    return run_pass(spanning.dsn, name, settings=spanning.settings, spark=spanning.spark, request=request)
 
 
 def delete_files(spanning: Spanning) -> int:

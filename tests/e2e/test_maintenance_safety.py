@@ -19,7 +19,7 @@ from thermocline.core.maintenance.outcome import Outcome
 from thermocline.core.names import TableName
 from thermocline.lake.commit.compare_and_swap import load_table
 from thermocline.runtime.locations import without_file_scheme
-from thermocline.runtime.pg import connect
+from thermocline.runtime.pg import connect_as_typed as connect
 
 SEAM = "select id, ts, v, note, amount from public_all.events order by id"
 

@@ -1,5 +1,5 @@
-"""What deletes files of a lake in an object store: spellings of its scheme, slashes that count, and a clock of its
-own."""
+"""Deletion of lake files in an object store: spellings of its scheme, significant slashes, and the store's own
+clock."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MONTH_AGO = -timedelta(days=35)
 
 @pytest.fixture
 def said(database: str) -> dict[str, Any]:
-    """What a maintained table in a store came to whose clock is five days behind ours."""
+    """The report of a maintained table in a store whose clock is five days behind ours."""
     with serve_bucket() as bucket:
         bucket.shifts += [("metadata.json", MONTH_AGO), ("old", MONTH_AGO), ("", BEHIND)]
         command = [sys.executable, "-m", "tests.e2e.object_store_upkeep_child", database, f"s3://{BUCKET}/ware house"]

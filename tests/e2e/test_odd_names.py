@@ -30,7 +30,7 @@ from thermocline.ops.register.unregistration import unregister
 from thermocline.ops.requests.lazy_spark import lazy_spark_session
 from thermocline.ops.tier.tiering import tier
 from thermocline.ops.verify.verify_table import verify
-from thermocline.runtime.pg import connect
+from thermocline.runtime.pg import connect_as_typed as connect
 from thermocline.runtime.settings import Settings
 
 QUOTES = ("it's", 'say "hi"', "back`tick", "back\\slash", "''", '"', "/* x", "-- x", "a;b", "tab\there", "line\nbreak")
@@ -91,7 +91,7 @@ OURS = (
     "tg_op",
     "held",
     "came_from",
-    "wished",
+    "requested",
     "seam",
     "_tc_1",
 )
@@ -126,7 +126,7 @@ class Odd:
         return TableName(row[0], self.name.table)
 
     def both(self, template: str, **names: str) -> None:
-        """The same statement on the seam and on the twin; both give the same rows."""
+        """Run a statement on the seam and on the twin; both must return the same rows."""
         given = {name: sql.Identifier(value) for name, value in names.items()}
         given |= {"key": sql.Identifier(self.key), "id": sql.Identifier(self.id)}
         outcomes = []
@@ -214,7 +214,7 @@ def place(database: str, tmp_path: Path) -> Iterator[tuple[Settings, psycopg.Con
 
 
 def _ask_whole(odd: Odd, columns: tuple[str, ...]) -> None:
-    """Every column asked of the gateway, which answers over both tiers or lets Postgres answer: the same either way."""
+    """Query every column through the gateway; DuckDB and Postgres must return the same."""
     host, port = odd.settings.gateway_hosts_and_ports
     seam = sql.Identifier(odd.seam.schema, odd.seam.table)
     with closing(psycopg.connect(odd.dsn, host=host, port=port, autocommit=True)) as whole:
@@ -335,7 +335,7 @@ def test_every_odd_name_goes_through_the_whole_life_of_a_table(
         name,
         settings=settings,
         spark=lazy_spark_session(odd.dsn, settings),
-        wish=PassRequest(operations=("compact",)),
+        request=PassRequest(operations=("compact",)),
     )
     assert [outcome.status for outcome in told.outcomes] == ["done"]
     report = verify(odd.dsn, name)

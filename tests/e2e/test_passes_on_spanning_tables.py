@@ -14,7 +14,7 @@ from thermocline.catalog.tables import read_table
 from thermocline.core.policy.policy_layers import change_policy, parse_changes
 from thermocline.maintain.lake_health import read_health
 from thermocline.maintain.run_pass import PassReport, PassRequest, run_pass
-from thermocline.runtime.pg import connect
+from thermocline.runtime.pg import connect_as_typed as connect
 
 POLICY = [
     "min_input_files=2",
@@ -25,9 +25,9 @@ POLICY = [
 ]
 
 
-def run(spanning: Spanning, **wish: object) -> PassReport:
-    asked = PassRequest(**wish)  # type: ignore[arg-type]
-    return run_pass(spanning.dsn, spanning.name, settings=spanning.settings, spark=spanning.spark, wish=asked)
+def run(spanning: Spanning, **request: object) -> PassReport:
+    asked = PassRequest(**request)  # type: ignore[arg-type]
+    return run_pass(spanning.dsn, spanning.name, settings=spanning.settings, spark=spanning.spark, request=asked)
 
 
 def published(spanning: Spanning) -> int:

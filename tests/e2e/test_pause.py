@@ -13,7 +13,7 @@ from thermocline.errors import Paused
 from thermocline.ops.admin.pause import pause, resume
 from thermocline.ops.fold import fold
 from thermocline.ops.inspect.overview import read_detail, read_overview
-from thermocline.runtime.pg import connect
+from thermocline.runtime.pg import connect_as_typed as connect
 from thermocline.worker.loop import Worker
 
 STATE = "select t, s, fence, seam_line from thermocline.cutline"

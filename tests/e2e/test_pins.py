@@ -20,7 +20,7 @@ from tests.twin import Spanning
 from tests.twin_transaction import spanning_module
 
 from thermocline.catalog.pins import read_pins, read_pins_to_keep, read_swept, sweep_pins
-from thermocline.runtime.pg import connect
+from thermocline.runtime.pg import connect_as_typed as connect
 from thermocline.runtime.postgres_server import PostgresServer
 from thermocline.worker.loop import Worker
 
@@ -147,9 +147,9 @@ def test_only_its_holder_or_an_operator_renews_and_releases_a_pin(tiered: Spanni
         )
         assert minutes == 15
         for denied in ("renew_pin", "release_pin"):
-            with pytest.raises(psycopg.errors.InsufficientPrivilege, match="is held by role"):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege, match=r"^TC701: pin .* is held by role"):
                 _rows(other, f"select thermocline.{denied}(%s)", pin)
-        with pytest.raises(psycopg.errors.UndefinedTable, match="not a table that spans"):
+        with pytest.raises(psycopg.errors.UndefinedTable, match=r"^TC206: .* is not a table that spans"):
             _rows(other, "select thermocline.pin('public.events'::regclass)")
         for statement in ("insert into thermocline.read_pins default values", "delete from thermocline.read_pins"):
             with pytest.raises(psycopg.errors.InsufficientPrivilege):

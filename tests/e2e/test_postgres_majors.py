@@ -13,7 +13,7 @@ from tests.twin import Spanning
 
 from thermocline.maintain.run_pass import PassRequest, run_pass
 from thermocline.ops.inspect.explain import explain
-from thermocline.runtime.pg import connect
+from thermocline.runtime.pg import connect_as_typed as connect
 from thermocline.runtime.postgres_server import FAST_TEST_SETTINGS, PostgresServer, free_port
 
 MAJORS = ("14.20.0", "15.15.0", "16.11.0", "17.7.0")
@@ -88,7 +88,9 @@ def _check_tiered(spanning: Spanning) -> None:
 def _check_pass(spanning: Spanning) -> None:
     """Compaction, manifests, expiry and a sweep."""
     spanning.seam.execute("update thermocline.tables set maintenance_policy = %s", [Jsonb(EAGER)])
-    report = run_pass(spanning.dsn, spanning.name, settings=spanning.settings, spark=spanning.spark, wish=PassRequest())
+    report = run_pass(
+        spanning.dsn, spanning.name, settings=spanning.settings, spark=spanning.spark, request=PassRequest()
+    )
     assert report.status == "done", report.sentence
     assert report.sentence.startswith("compact: compacted ")
 

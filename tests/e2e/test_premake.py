@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from tests.twin import Spanning
 
-from thermocline.runtime.pg import connect
+from thermocline.runtime.pg import connect_as_typed as connect
 
 NUMBERS = "create table {schema}.events (id bigint not null, k bigint not null, v text, primary key (id, k))"
 GRID = "".join(

@@ -28,7 +28,7 @@ from thermocline.maintain.run_pass import PassRequest, run_pass
 from thermocline.ops.admin.pause import resume
 from thermocline.ops.admin.recover import recover
 from thermocline.runtime.locations import without_file_scheme
-from thermocline.runtime.pg import connect
+from thermocline.runtime.pg import connect_as_typed as connect
 from thermocline.runtime.postgres_server import FAST_TEST_SETTINGS, PostgresServer, free_port
 
 
@@ -52,7 +52,7 @@ class Restorable:
         self._start()
 
     def restore(self) -> None:
-        """Everything since the back-up is gone; the lake is as it is."""
+        """Restore the backup; the lake is not changed."""
         self._stop()
         shutil.rmtree(self.directory / "data")
         (self.directory / "backup").rename(self.directory / "data")
@@ -103,7 +103,7 @@ def _files(spanning: Spanning) -> set[Path]:
 
 
 def _maintain(spanning: Spanning) -> None:
-    run_pass(spanning.dsn, spanning.name, settings=spanning.settings, spark=spanning.spark, wish=PassRequest())
+    run_pass(spanning.dsn, spanning.name, settings=spanning.settings, spark=spanning.spark, request=PassRequest())
 
 
 def _move_on(spanning: Spanning) -> None:
@@ -234,7 +234,7 @@ def _head(spanning: Spanning) -> Path:
 
 
 def _tear(head: Path, how: str) -> None:
-    """What a power cut leaves of a file that was not flushed."""
+    """Damage a file as a power failure does when it was not flushed."""
     held = head.read_bytes()
     head.write_bytes(
         {
@@ -300,14 +300,14 @@ def test_a_plain_lake_table_goes_back_to_what_its_predecessor_says_and_is_never_
     _tear(_head(spanning), "half")
     assert [table.state for table in recover(spanning.dsn).tables] == ["recovered"]
     assert spanning.spark().sql("select count(*), sum(v) from thermocline.public.events").collect() == before
-    # Neither the head nor the one before it: nobody knows what the table held.
+    # Neither the head nor its predecessor is readable: the table's content is unknown.
     spanning.seam.execute("update thermocline_iceberg.iceberg_tables set previous_metadata_location = null")
     head = _head(spanning)
     held = head.read_bytes()
     _tear(head, "zeros")
     assert [table.state for table in recover(spanning.dsn).tables] == ["incomplete"]
     head.write_bytes(held)
-    # A snapshot that lacks a file is told, and does not become an empty table.
+    # A snapshot with a missing file is reported, and does not become an empty table.
     gone = next(head.parent.parent.rglob("*.parquet"))
     gone.rename(gone.with_suffix(".away"))
     (table,) = recover(spanning.dsn).tables

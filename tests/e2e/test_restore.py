@@ -15,6 +15,7 @@ from tests.e2e.adoption import (
 )
 from tests.twin import Spanning
 
+from thermocline.core.messages.progress import Progress
 from thermocline.errors import ChangedByTrigger, DeltaNotEmpty
 from thermocline.ops.register.registration import RegisterRequest, register
 from thermocline.ops.verify.verify_table import verify
@@ -59,11 +60,11 @@ def test_history_comes_back_with_what_is_written_meanwhile_and_the_lake_goes(
         "public.fire()"
     )
     lake = Path(spanning.query("select lake_location from thermocline.tables")[0][0].removeprefix("file://"))
-    said: list[str] = []
+    sentences: list[str] = []
 
-    def meanwhile(sentence: str) -> None:
-        said.append(sentence)
-        if len(said) == 2:
+    def meanwhile(reported: str | Progress) -> None:
+        sentences.extend([reported] if isinstance(reported, str) else [])
+        if isinstance(reported, str) and len(sentences) == 2:
             spanning.both("update events set v = v + 5 where id in (20, 22, 156, 272, 392) returning *")
             spanning.both("delete from events where id in (23, 157) returning id")
             spanning.both(
@@ -125,12 +126,12 @@ def test_a_restore_that_is_given_up_leaves_nothing_behind(spanning: Spanning) ->
     spanning.assert_same_rows()
     assert spanning.query("select count(*), sum(rows) from thermocline.restored_ranges") == [(3, 359)]
     spanning.both("delete from events where id = 9001")
-    said: list[str] = []
+    reported: list[str | Progress] = []
     spanning.both("update events set v = v + 1 where id in (20, 150)")
     spanning.fold()
-    unregister_spanning(spanning, restore_heap=True, report_progress=said.append)
-    # A fold was published since, so every range was filled anew.
-    assert len(said) == 3
+    unregister_spanning(spanning, restore_heap=True, report_progress=reported.append)
+    # A fold was published since, so every range was filled anew: one sentence for each.
+    assert sum(isinstance(each, str) for each in reported) == 3
     assert_heap_is_twin(spanning)
     register(spanning.dsn, RegisterRequest(table=spanning.name, adopt_lake=True, premake=0), settings=spanning.settings)
     spanning.assert_same_rows()
@@ -193,11 +194,11 @@ def test_rows_that_only_a_pending_correction_had_deleted_do_not_come_back_with_t
 def test_rows_written_into_an_empty_range_while_history_is_brought_back_are_kept(spanning: Spanning) -> None:
     spanning.tier()
     spanning.tier()
-    said: list[str] = []
+    sentences: list[str] = []
 
-    def meanwhile(sentence: str) -> None:
-        said.append(sentence)
-        if len(said) == 2:
+    def meanwhile(reported: str | Progress) -> None:
+        sentences.extend([reported] if isinstance(reported, str) else [])
+        if isinstance(reported, str) and len(sentences) == 2:
             spanning.both("insert into events (id, ts, v) values (9001, '2019-05-05 00:00+00', 1) returning *")
 
     report = unregister_spanning(spanning, restore_heap=True, report_progress=meanwhile)

@@ -15,8 +15,9 @@ from tests.twin import Spanning, open_session
 
 from thermocline.errors import CopiedDatabase
 from thermocline.gateway.server import start_in_thread
-from thermocline.ops.admin.init_database import claim_database
-from thermocline.runtime.pg import connect
+from thermocline.ops.admin.init_database import init_database
+from thermocline.ops.admin.places import wanted_places
+from thermocline.runtime.pg import connect_as_typed as connect
 from thermocline.runtime.postgres_server import FAST_TEST_SETTINGS, PostgresServer, free_port
 from thermocline.seam.objects import SERVER
 
@@ -110,7 +111,7 @@ def test_a_restored_dump_is_read_claimed_written_folded_and_tiered(restored: Spa
     restored.seam.execute("update thermocline.tables set heap_oid = 'public.decoy'::regclass")
     restored.seam.execute("alter table public.decoy drop column note")
     restored.seam.execute("alter table public.decoy add column extra integer default 7")
-    assert claim_database(restored.dsn) == ()
+    assert init_database(restored.dsn, wanted_places(restored.settings), claim=True).unbound == ()
     assert restored.query("select folding_xid from thermocline.cutline") == [(None,)]
     assert restored.query("select heap_oid::regclass::text from thermocline.tables") == [("public.events",)]
     restored.assert_same_rows()
@@ -149,7 +150,7 @@ def test_a_table_made_anew_under_the_name_is_not_bound(restored: Spanning) -> No
         " primary key (id, ts)) partition by range (ts)",
     ):
         restored.seam.execute(statement.encode())
-    ((unbound),) = claim_database(restored.dsn)
+    ((unbound),) = init_database(restored.dsn, wanted_places(restored.settings), claim=True).unbound
     assert (unbound.table, unbound.reason) == (
         "public.events",
         "its DEFAULT partition is not thermocline_delta.public__events__spill",

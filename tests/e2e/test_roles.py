@@ -12,8 +12,10 @@ import psycopg
 import pytest
 from tests.twin import EVENTS_PARTITIONS, Spanning
 
+from thermocline.core.health.finding import Finding
 from thermocline.ops.admin.sync_grants import sync_grants
-from thermocline.runtime.pg import connect
+from thermocline.ops.doctor.checks import examine
+from thermocline.runtime.pg import connect_as_typed as connect
 
 
 @pytest.fixture
@@ -170,3 +172,37 @@ def test_changes_of_partitions_that_belong_to_another_role_than_the_heap_are_cap
         spanning.seam.execute(
             f"reassign owned by {owner} to postgres; drop owned by {owner}; drop role {owner}".encode()
         )
+
+
+@pytest.mark.conforms("O-117")
+def test_the_next_cycle_follows_grants_and_revokes_and_doctor_names_them_before(
+    spanning: Spanning, roles: tuple[str, str]
+) -> None:
+    reader, writer = roles
+    heap = spanning.session("public", autocommit=True)
+    spanning.tier()
+    assert _grants_finding(spanning).verdict == "ok"
+    heap.execute(f"grant select on public_all.events to {writer}".encode())
+    heap.execute(f"grant select on public.events to {reader}; grant update (v) on public.events to {reader}".encode())
+    assert _state(spanning, reader, "select id from events") == "42501"
+    assert "public.events" in _grants_finding(spanning).seen
+    spanning.tier()
+    assert _grants_finding(spanning).verdict == "ok"
+    assert _state(spanning, reader, "select id from events") == "00000"
+    assert _state(spanning, reader, "update events set v = 1 where id = 5") == "00000"
+    assert _state(spanning, reader, "update events set note = '' where id = 5") == "42501"
+    heap.execute(
+        f"revoke select on public.events from {reader}; grant select (id) on public.events to {reader}".encode()
+    )
+    spanning.tier()
+    assert _state(spanning, reader, "select id from events") == "00000"
+    assert _state(spanning, reader, "select v from events") == "42501"
+    heap.execute(f"revoke all on public.events from {reader}".encode())
+    spanning.tier()
+    assert _state(spanning, reader, "select id from events") == "42501"
+    # What was granted on the seam itself stays.
+    assert _state(spanning, writer, "select id from events") == "00000"
+
+
+def _grants_finding(spanning: Spanning) -> Finding:
+    return next(found for found in examine(spanning.settings) if found.check == "grants")

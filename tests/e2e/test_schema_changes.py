@@ -14,7 +14,7 @@ from tests.gateway.whole_lake import person, raw
 from tests.twin import Spanning
 
 from thermocline.maintain.run_pass import PassRequest, run_pass
-from thermocline.runtime.pg import connect
+from thermocline.runtime.pg import connect_as_typed as connect
 from thermocline.runtime.postgres_server import PostgresServer
 
 ADDED = (
@@ -257,9 +257,9 @@ def test_compaction_keeps_what_old_files_read_as(changing: Spanning) -> None:
     settle(changing)
     changing.both("update events set v = 3 where id in (5, 41) returning id")
     settle(changing)
-    wish = PassRequest(operations=("compact",))
+    request = PassRequest(operations=("compact",))
     (told,) = run_pass(
-        changing.dsn, changing.name, settings=changing.settings, spark=changing.spark, wish=wish
+        changing.dsn, changing.name, settings=changing.settings, spark=changing.spark, request=request
     ).outcomes
     assert told.status == "done", told
     changing.assert_same_rows()

@@ -15,7 +15,7 @@ from tests.twin import EVENTS, Spanning, run
 from tests.twin_transaction import TwinTransaction
 
 from thermocline.errors import HeapChanged, SchemaNotFollowed
-from thermocline.runtime.pg import connect
+from thermocline.runtime.pg import connect_as_typed as connect
 from thermocline.worker.loop import Worker
 
 UNWATCHED = "alter event trigger thermocline_alter_start disable; alter event trigger thermocline_alter_end disable"

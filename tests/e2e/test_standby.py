@@ -13,7 +13,7 @@ import pytest
 from psycopg import sql
 from tests.twin import Spanning, assert_same_rows
 
-from thermocline.runtime.pg import connect
+from thermocline.runtime.pg import connect_as_typed as connect
 from thermocline.runtime.postgres_server import FAST_TEST_SETTINGS, PostgresServer, free_port
 
 

@@ -14,7 +14,7 @@ from tests.twin import Spanning
 
 from thermocline.catalog.tables import find_table
 from thermocline.ops.admin.statistics import LakeStatistics, read_statistics, refresh_statistics, why_not_analyze
-from thermocline.runtime.pg import connect
+from thermocline.runtime.pg import connect_as_typed as connect
 from thermocline.runtime.postgres_server import free_port
 from thermocline.worker.loop import Worker
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pytest
 from tests.twin import Spanning
 
-from thermocline.runtime.pg import connect
+from thermocline.runtime.pg import connect_as_typed as connect
 
 ZONES = ("UTC", "America/New_York", "Asia/Kolkata")
 

@@ -1,5 +1,4 @@
-"""`thermocline truncate`: both tiers lose every row at one moment; afterwards the table is one that spans and has no
-rows."""
+"""`thermocline truncate`: both tiers lose every row at one moment; afterwards the table still spans and is empty."""
 
 from __future__ import annotations
 
@@ -8,14 +7,18 @@ from collections.abc import Callable, Iterator
 
 import psycopg
 import pytest
+from pyspark.sql import SparkSession
 from tests.cloned_tables import ClonableTable, make_clonable
 from tests.commands import run_json_command
 from tests.e2e.truncation import assert_lake_is_empty, truncate_both, truncate_spanning
 from tests.twin import Spanning, assert_same_rows, run
 
+from thermocline.catalog import journal
 from thermocline.cli.main import run as run_command
 from thermocline.errors import LockNotGranted, NotTruncated
+from thermocline.ops.truncate import truncate
 from thermocline.ops.verify.verify_table import verify
+from thermocline.runtime.pg import connect
 from thermocline.runtime.postgres_server import PostgresServer
 
 CUT = "select t, s, r from thermocline.cutline"
@@ -32,7 +35,7 @@ def tiered(
 
 @pytest.fixture
 def spanning(tiered: ClonableTable) -> Iterator[Spanning]:
-    """With corrections that wait, and a row in the spill."""
+    """A table with pending corrections and a row in the spill."""
     with tiered.clone() as made:
         made.both("update events set v = v + 1 where id % 50 = 0 returning *")
         made.both("delete from events where id % 60 = 0 returning id")
@@ -158,6 +161,19 @@ def test_a_table_that_others_refer_to_or_whose_trigger_keeps_rows_is_not_truncat
     spanning.assert_same_rows()
     spanning.tier()
     spanning.assert_same_rows()
+
+
+def test_a_dry_run_waits_for_no_writer_and_starts_no_spark(spanning: Spanning) -> None:
+    def no_spark() -> SparkSession:
+        raise AssertionError("a dry run needs no Spark")
+
+    table = spanning.query("select id from thermocline.tables")[0][0]
+    with connect(spanning.dsn, autocommit=True) as conn, journal.table_lock(conn, table, "events"):
+        told = truncate(spanning.dsn, spanning.name, settings=spanning.settings, spark=no_spark, dry_run=True)
+    done = truncate_spanning(spanning)
+    assert (told.heap_rows, told.corrections) == (done.heap_rows, done.corrections)
+    assert (told.lake_rows, told.lake_files) == (done.lake_rows, done.lake_files)
+    assert done.lake_files > 0
 
 
 @pytest.mark.conforms("O-006")

@@ -20,7 +20,8 @@ from tests.releases.fixture import Program, assert_same_table, hold_place, read_
 from tests.twin import Spanning, open_session, run
 
 from thermocline.gateway.server import start_in_thread
-from thermocline.runtime.pg import connect, with_database
+from thermocline.runtime.pg import connect_as_typed as connect
+from thermocline.runtime.pg import with_database
 from thermocline.runtime.postgres_server import PostgresServer, free_port
 from thermocline.runtime.settings import Settings
 
@@ -139,6 +140,7 @@ def _check_as_it_was_left(upgraded: Upgraded) -> None:
     upgraded.assert_same_rows()
     states = {row[0]: row[1] for row in query(_STATES)}
     assert states == {"events": ["dropped", "hot", "tiered"], "ledger": ["hot", "tiered"]}
+    assert query(_MOVING) == [("events", True, 30 * 86_400_000_000, True), ("ledger", True, 0, True)]
     for table in TABLES:
         assert query(_PENDING.format(table=table.replace(".", "__")))[0][0] > 0
     upgraded.assert_verified()
@@ -147,6 +149,13 @@ def _check_as_it_was_left(upgraded: Upgraded) -> None:
 _STATES = """
 select t.table_name, array_agg(distinct p.state order by p.state)
   from thermocline.tables t join thermocline.partitions p on p.table_id = t.id group by 1"""
+_MOVING = """
+select t.table_name, t.started_at = t.created_at, t.reclaim_lag,
+       (select bool_and(p.moved_at <= p.changed_at and p.moved_at < now() - interval '1 hour')
+          from thermocline.partitions p where p.table_id = t.id and p.state = 'tiered')
+  from thermocline.tables t order by 1"""
+"""They moved by themselves, so they are started; what was left of the reclaim lag after the tiering lag counts from the
+move, which was before the upgrade."""
 _PENDING = "select count(*) from thermocline_delta.{table} where _folded is null"
 
 

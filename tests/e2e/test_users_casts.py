@@ -10,7 +10,7 @@ from tests.e2e.adoption import unregister_spanning
 from tests.twin import Spanning
 
 from thermocline.ops.verify.verify_table import verify
-from thermocline.runtime.pg import connect
+from thermocline.runtime.pg import connect_as_typed as connect
 
 TYPES = """
 create extension citext schema public;

@@ -18,7 +18,7 @@ from thermocline.errors import NothingToRepairFrom
 from thermocline.ops.verify.background import verify_next_range
 from thermocline.ops.verify.repair import check_repairable
 from thermocline.ops.verify.verify_table import verify
-from thermocline.runtime.pg import connect
+from thermocline.runtime.pg import connect_as_typed as connect
 from thermocline.worker.loop import Worker
 
 

@@ -1,5 +1,5 @@
-"""The thinnest line through the whole system: register, tier, read and write across both tiers, equal to the twin at
-every step."""
+"""A smoke test of the whole system: register, tier, read and write across both tiers, equal to the twin at every
+step."""
 
 from __future__ import annotations
 

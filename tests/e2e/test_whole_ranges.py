@@ -1,5 +1,5 @@
-"""The heap holds a range whole: one proof for verify, repair, restore and take-up. Where it fails, no row of the lake
-counts as deleted."""
+"""Whole ranges: verify, repair, restore and adoption use one proof that the heap holds every row of a range. Where it
+fails, no row of the lake counts as deleted."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from tests.e2e.adoption import (
 )
 from tests.twin import Spanning
 
+from thermocline.core.messages.progress import Progress
 from thermocline.errors import (
     DeltaNotEmpty,
     HeapLacksRows,
@@ -171,15 +172,16 @@ def test_history_that_a_truncate_left_comes_back_before_the_lake_goes(resting: S
 )
 def test_a_partition_emptied_while_history_is_brought_back_is_filled_too(resting: Spanning, way: str) -> None:
     resting.seam.execute("truncate public.events_2026_01")
-    said: list[str] = []
+    sentences: list[str] = []
 
-    def meanwhile(sentence: str) -> None:
-        said.append(sentence)
-        if len(said) == 1:
-            resting.seam.execute(way.encode())
+    def meanwhile(reported: str | Progress) -> None:
+        if isinstance(reported, str):
+            sentences.append(reported)
+            if len(sentences) == 1:
+                resting.seam.execute(way.encode())
 
     unregister_spanning(resting, restore_heap=True, drop_lake=True, report_progress=meanwhile)
-    assert len(said) == 2
+    assert len(sentences) == 2
     assert_heap_is_twin(resting)
 
 
@@ -291,7 +293,7 @@ def test_with_keep_heap_a_restore_makes_partitions_of_the_spills_rows(kept: Span
 
 
 def write_uncaptured(spanning: Spanning, *statements: str) -> None:
-    """What `pg_restore --disable-triggers` does to the spill."""
+    """Write to the spill as `pg_restore --disable-triggers` does."""
     (spill,) = spanning.query("select format('%I.%I', spill_schema, spill_name) from thermocline.tables")[0]
     spanning.seam.execute(f"alter table {spill} disable trigger all".encode())
     for statement in statements:

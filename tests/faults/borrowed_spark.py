@@ -1,5 +1,4 @@
-"""A child that a test kills works in the Spark of the test: the driver dies at its point, and a Spark of its own is not
-waited for.
+"""Let a child process that a test kills use the test's Spark, so that it need not start its own.
 
 What is killed is the driver, which holds the steps; Spark works on behind it, as the one of a killed worker does until
 it notices.
@@ -25,7 +24,7 @@ def lend_spark(spark: SparkSession) -> dict[str, str]:
 
 
 def borrow_spark() -> None:
-    """Makes the Spark that was lent to this process its own; without one, the first session starts one."""
+    """Use the Spark of the parent process; without one, the first session starts its own."""
     if _PORT not in os.environ:
         return
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the context reads it, and no session was made here yet

@@ -1,5 +1,4 @@
-"""A disk that gives back other rows than were written: lake files are damaged after the writer has closed them, before
-it reads them back.
+"""Simulate a disk that returns wrong data: damage lake files after the writer closed them, before it reads them back.
 
 The functions run in Spark's Python workers, around the real kernels; they are pickled by value, because a worker does
 not know the tests.
@@ -76,7 +75,7 @@ DAMAGES: tuple[Callable[[pa.Table], pa.Table], ...] = (
 
 
 def with_damage(kernel: Callable[[Any, int], Any], damage: Callable[[pa.Table], pa.Table]) -> Callable[[Any, int], Any]:
-    """The kernel, on a disk that damages the first file it is given."""
+    """Wrap the kernel so that the first file it writes is damaged."""
 
     def run(task: Any, attempt: int) -> Any:
         from thermocline.parquet.encode import lake_writer as parquet_out

@@ -13,7 +13,7 @@ from tests.faults.points import ALL
 from tests.twin import Spanning
 
 from thermocline.maintain.janitor import remove_stray_files
-from thermocline.runtime.pg import connect
+from thermocline.runtime.pg import connect_as_typed as connect
 
 
 def kill_at(spanning: Spanning, point: str, child: str = "tier_child", *, own_spark: bool = ALL) -> int:

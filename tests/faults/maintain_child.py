@@ -21,6 +21,6 @@ if __name__ == "__main__":
     source = lazy_spark_session(settings.dsn, settings)
     print(
         run_pass(
-            settings.dsn, parse_table_name("public.events"), settings=settings, spark=source, wish=PassRequest()
+            settings.dsn, parse_table_name("public.events"), settings=settings, spark=source, request=PassRequest()
         ).sentence
     )

@@ -11,7 +11,8 @@ from tests.fault_points import patch_fault_points
 from tests.twin import Spanning
 
 from thermocline.catalog import journal
-from thermocline.runtime.pg import Connection, connect
+from thermocline.runtime.pg import Connection
+from thermocline.runtime.pg import connect_as_typed as connect
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class PublishingOp:
 
 
 def overtake_at(monkeypatch: pytest.MonkeyPatch, verb: PublishingOp, overtaker: Callable[[], object]) -> None:
-    """At the point, take the table's lock from the writer that got there, and let another work."""
+    """At the fault point, release the writer's table lock and run another writer."""
     held: list[Connection] = []
     table_lock = journal.table_lock
 
@@ -44,7 +45,7 @@ def overtake_at(monkeypatch: pytest.MonkeyPatch, verb: PublishingOp, overtaker: 
 
 
 def claim_fence(spanning: Spanning) -> None:
-    """What a writer does first, by one that dies right after it."""
+    """Claim the table as a writer that dies right after it."""
     with connect(spanning.dsn, autocommit=True) as conn:
         ((table_id,),) = conn.execute("select id from thermocline.tables").fetchall()
         with journal.table_lock(conn, table_id, "public.events"):

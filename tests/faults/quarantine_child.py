@@ -20,7 +20,7 @@ from thermocline.maintain.operations.quarantine import (
     restore_quarantined,
     settle_moves,
 )
-from thermocline.runtime.pg import connect
+from thermocline.runtime.pg import connect_as_typed as connect
 from thermocline.runtime.settings import Settings
 
 HOUR_MS = 3_600_000

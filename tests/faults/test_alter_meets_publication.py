@@ -1,4 +1,4 @@
-"""An ALTER TABLE that meets a publication or a reader of the seam: one waits for the other, and nobody is sent away."""
+"""An ALTER TABLE concurrent with a publication or a reader of the seam: one waits for the other, and none fails."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from tests.fault_points import patch_fault_points
 from tests.twin import Spanning
 
-from thermocline.runtime.pg import connect
+from thermocline.runtime.pg import connect_as_typed as connect
 
 WAITS = (
     "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and application_name = %s and datname "
@@ -43,7 +43,7 @@ class Meeting:
         self.threads: list[threading.Thread] = []
 
     def begin(self, publisher: str) -> None:
-        """Returns when the ALTER has the heap's lock and waits; it is let go once the publisher waits for the ALTER."""
+        """Return when the ALTER holds the heap's lock and waits; it is released once the publisher waits for it."""
         self.watch.execute(PAUSE.encode())
         self.holder.execute("select pg_advisory_xact_lock(4711)")
         self.alter()

@@ -21,8 +21,8 @@ from thermocline.maintain.run_pass import PassRequest, run_pass
 
 
 def _compact(spanning: Spanning) -> object:
-    wish = PassRequest(operations=("compact",))  # another operation of the pass would claim the table again
-    report = run_pass(spanning.dsn, spanning.name, settings=spanning.settings, spark=spanning.spark, wish=wish)
+    request = PassRequest(operations=("compact",))  # another operation of the pass would claim the table again
+    report = run_pass(spanning.dsn, spanning.name, settings=spanning.settings, spark=spanning.spark, request=request)
     if "took this table over" in report.sentence:
         raise Fenced(report.sentence)  # a pass carries on after an operation that failed, and reports it
     return report

@@ -23,7 +23,7 @@ from tests.twin import Spanning
 from thermocline.maintain.janitor import remove_leftover_lakes, remove_stray_files
 from thermocline.ops.register.registration import RegisterRequest, register
 from thermocline.ops.register.unregistration import unregister
-from thermocline.runtime.pg import connect
+from thermocline.runtime.pg import connect_as_typed as connect
 
 
 def kill_lifecycle(spanning: Spanning, point: str, verb: str, **choices: object) -> None:

@@ -15,11 +15,13 @@ from tests.twin import Spanning
 from thermocline.maintain.janitor import remove_stray_files
 from thermocline.maintain.run_pass import PassReport, PassRequest, run_pass
 from thermocline.runtime.locations import without_file_scheme
-from thermocline.runtime.pg import connect
+from thermocline.runtime.pg import connect_as_typed as connect
 
 
 def maintain(spanning: Spanning) -> PassReport:
-    return run_pass(spanning.dsn, spanning.name, settings=spanning.settings, spark=spanning.spark, wish=PassRequest())
+    return run_pass(
+        spanning.dsn, spanning.name, settings=spanning.settings, spark=spanning.spark, request=PassRequest()
+    )
 
 
 @pytest.mark.conforms("M-130", "M-153")

@@ -13,8 +13,9 @@ from tests.faults.kills import assert_nothing_left_over, kill_at
 from tests.faults.points import ALL
 from tests.twin import Spanning
 
+from thermocline.core.messages.progress import Progress
 from thermocline.errors import LockNotGranted, PartitionGone, SparkTaskFailed
-from thermocline.runtime.pg import connect
+from thermocline.runtime.pg import connect_as_typed as connect
 
 _FEBRUARY = "ts >= '2026-02-01 00:00+00' and ts < '2026-03-01 00:00+00'"
 _DETACH = "alter table public.events detach partition public.events_2026_02"
@@ -56,6 +57,13 @@ def _make_anew(spanning: Spanning) -> None:
         ),
     )
     spanning.both("insert into events (id, ts, v) values (7000, '2026-02-05 00:00+00', 1) returning *")
+
+
+def is_at(point: str, reported: str | Progress) -> bool:
+    """Whether a fault point, or the progress of the partition of February or of the whole copy, is at this point."""
+    return str(reported) == point or str(reported).startswith(
+        (f"{point} public.events_2026_02", f"{point} public.events:")
+    )
 
 
 def heap(spanning: Spanning, statements: str) -> None:
@@ -130,8 +138,8 @@ def test_a_change_captured_before_the_partition_left_is_no_correction_once_the_c
 def test_a_partition_dropped_while_tiering_runs_is_gone_and_the_next_cycle_moves_the_others(
     spanning: Spanning, monkeypatch: pytest.MonkeyPatch, point: str
 ) -> None:
-    def drop(at: str) -> None:
-        if at == point or at.startswith(f"{point} public.events_2026_02"):
+    def drop(at: str | Progress) -> None:
+        if is_at(point, at):
             patch_fault_points(monkeypatch, lambda _: None)
             # Whoever ends our session frees the partition: nothing else holds it against a DROP.
             heap(
@@ -161,8 +169,8 @@ def test_a_drop_that_waits_for_the_move_goes_first_and_the_move_is_taken_back(
 ) -> None:
     waiting: list[threading.Thread] = []
 
-    def drop(at: str) -> None:
-        if not waiting and (at == point or at.startswith(f"{point} public.events_2026_02")):
+    def drop(at: str | Progress) -> None:
+        if not waiting and is_at(point, at):
             waiting.append(threading.Thread(target=_drop, args=[spanning]))
             waiting[0].start()
             while not spanning.query("select 1 from pg_locks where not granted and mode = 'AccessExclusiveLock'"):

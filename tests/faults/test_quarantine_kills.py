@@ -21,7 +21,7 @@ from tests.object_store import BUCKET, Bucket, serve_bucket
 from thermocline.runtime import object_store
 from thermocline.runtime.file_io import open_location
 from thermocline.runtime.object_store import use_store
-from thermocline.runtime.pg import connect
+from thermocline.runtime.pg import connect_as_typed as connect
 
 ORPHANS = {"data/a b+c#d.parquet": b"first", "data/p=1/é.parquet": b"second"}
 

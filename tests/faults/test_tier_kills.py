@@ -18,7 +18,7 @@ from tests.faults.points import ALL, PREMAKE, RESOLVE, TIER
 from tests.twin import Spanning
 
 from thermocline.errors import Fenced, LostRace
-from thermocline.runtime.pg import connect
+from thermocline.runtime.pg import connect_as_typed as connect
 
 
 @pytest.mark.conforms("C-133", "C-208", "C-210")

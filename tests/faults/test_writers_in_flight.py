@@ -24,7 +24,7 @@ from tests.twin import Spanning
 
 from thermocline.errors import TryAgainError
 from thermocline.ops.verify.verify_table import verify
-from thermocline.runtime.pg import connect
+from thermocline.runtime.pg import connect_as_typed as connect
 
 TABLE = (
     "create table {schema}.events (id bigint not null, ts timestamptz not null, v bigint not null, primary key "

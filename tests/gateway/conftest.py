@@ -275,6 +275,33 @@ class Lake:
             " on conflict (table_id) do update set s = %(s)s",
             {"s": snapshot_id, "n": name},
         )
+        self.conn.execute(
+            "insert into thermocline.published (table_id, snapshot_id)"
+            " select id, %(s)s from thermocline.tables where table_name = %(n)s on conflict do nothing",
+            {"s": snapshot_id, "n": name},
+        )
+
+    def bind_heap(self, name: str, heap: str) -> None:
+        """Name the heap of a lake table, and its columns, as register does."""
+        self.conn.execute(
+            "update thermocline.tables set heap_oid = %s::regclass where table_name = %s",
+            (heap, name),
+        )
+        for place, column in enumerate(self.tables[name].schema().fields, 1):
+            self.conn.execute(
+                "insert into thermocline.columns (table_id, position, name, attnum, base_type, pg_type, lake_type,"
+                " form, field_id, required)"
+                " select t.id, %(place)s, a.attname, a.attnum, y.typname, y.typname, %(lake)s, 'native', %(id)s, false"
+                " from thermocline.tables t join pg_attribute a on a.attrelid = t.heap_oid and a.attname = %(column)s"
+                " join pg_type y on y.oid = a.atttypid where t.table_name = %(name)s",
+                {
+                    "place": place,
+                    "column": column.name,
+                    "lake": str(column.field_type),
+                    "id": column.field_id,
+                    "name": name,
+                },
+            )
 
     def foreign_table(self, name: str, columns: str) -> None:
         """The foreign table `thermocline_lake.name`, as register makes it."""
@@ -310,12 +337,14 @@ def make_template(postgres: PostgresServer) -> str:
     with psycopg.connect(postgres.dsn("gateway_template"), autocommit=True) as conn:
         apply_migrations(conn)
         conn.execute("create extension postgres_fdw")
-        conn.execute("insert into thermocline.gateway_logins values (%s, %s)", (LOGIN, make_verifier(PASSWORD)))
+        conn.execute(
+            "insert into thermocline.gateway_logins (name, verifier) values (%s, %s)", (LOGIN, make_verifier(PASSWORD))
+        )
     return "gateway_template"
 
 
 @contextmanager
-def _fresh_database(postgres: PostgresServer, template: str) -> Iterator[str]:
+def fresh_database(postgres: PostgresServer, template: str) -> Iterator[str]:
     """The DSN of a database of its own, dropped at the end."""
     name = f"gw_{uuid.uuid4().hex[:12]}"
     with psycopg.connect(postgres.dsn(), autocommit=True) as conn:
@@ -344,7 +373,7 @@ class Site:
 def open_site(postgres: PostgresServer, template: str, warehouse: Path) -> Iterator[Site]:
     """A fresh database with a gateway in front of a lake in this directory."""
     with (
-        _fresh_database(postgres, template) as dsn,
+        fresh_database(postgres, template) as dsn,
         psycopg.connect(dsn, autocommit=True) as conn,
         start_in_thread(dsn) as gateway,
     ):
@@ -378,7 +407,7 @@ def shared_site(postgres: PostgresServer, template: str, tmp_path_factory: pytes
 @pytest.fixture(scope="session")
 def lake(postgres: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spanning]:
     """A spanning table with its twin, for whole queries; tests leave its rows as they were."""
-    with _fresh_database(postgres, template) as dsn, open_lake(dsn, tmp_path_factory.mktemp("whole")) as made:
+    with fresh_database(postgres, template) as dsn, open_lake(dsn, tmp_path_factory.mktemp("whole")) as made:
         yield made
 
 

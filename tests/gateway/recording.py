@@ -64,7 +64,7 @@ QUESTIONS = (
 
 @dataclass(frozen=True)
 class Turn:
-    """What one side said before the other spoke."""
+    """The bytes that one side sent before the other responded."""
 
     who: Literal["client", "server"]
     data: bytes
@@ -96,7 +96,7 @@ def make_recorded_lake(site: Any) -> None:
 
 
 def converse(conn: psycopg.Connection[Any]) -> None:
-    """Asks everything in one session of a Postgres whose foreign server is the gateway; all answers must come."""
+    """Run all queries in one session of a Postgres whose foreign server is the gateway; all must succeed."""
     conn.execute("alter server thermocline_gateway options (set fetch_size '50')")
     for question in QUESTIONS:
         conn.execute(question.encode()).fetchall()
@@ -136,7 +136,7 @@ def _read_nested(conn: psycopg.Connection[Any]) -> None:
 
 @dataclass
 class Recorder:
-    """Listens, passes every byte on to the gateway, and writes down who said what."""
+    """A proxy that forwards every byte to the gateway and records both directions."""
 
     port: int
     conversations: list[list[Turn]] = field(default_factory=list)
@@ -160,11 +160,13 @@ def _accept(listening: socket.socket, gateway_port: int, recorder: Recorder) -> 
         turns: list[Turn] = []
         recorder.conversations.append(turns)
         server = socket.create_connection(("127.0.0.1", gateway_port))
-        threading.Thread(target=_pass_on, args=(client, server, "client", turns), daemon=True).start()
-        threading.Thread(target=_pass_on, args=(server, client, "server", turns), daemon=True).start()
+        threading.Thread(target=_forward_bytes, args=(client, server, "client", turns), daemon=True).start()
+        threading.Thread(target=_forward_bytes, args=(server, client, "server", turns), daemon=True).start()
 
 
-def _pass_on(source: socket.socket, target: socket.socket, who: Literal["client", "server"], turns: list[Turn]) -> None:
+def _forward_bytes(
+    source: socket.socket, target: socket.socket, who: Literal["client", "server"], turns: list[Turn]
+) -> None:
     while data := source.recv(65_536):
         if turns and turns[-1].who == who:
             turns[-1] = Turn(who, turns[-1].data + data)

@@ -1,4 +1,4 @@
-"""Cancels and connections that go back to their pool: the one never reaches the other."""
+"""A cancel never reaches a connection that was returned to its pool."""
 
 from __future__ import annotations
 

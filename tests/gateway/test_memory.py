@@ -1,4 +1,5 @@
-"""Memory of a connection: what must be held runs under its limit, and whoever goes past it hurts nobody else."""
+"""The memory limit of a connection: statements that buffer rows run under it, and exceeding it affects no other
+connection."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
 
 from thermocline.gateway.config import GatewayConfig
-from thermocline.gateway.lake_arm.memory_limits import MemoryLimits
+from thermocline.gateway.executor.memory_limits import MemoryLimits
 from thermocline.gateway.server import start_in_thread
 
 ROWS = 1_100_000

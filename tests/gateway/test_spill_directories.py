@@ -1,4 +1,4 @@
-"""Where a gateway spills: a directory of its own, gone with it, and with the next one when it was killed."""
+"""A gateway's spill directory: removed at its end, or by the next gateway when it was killed."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from thermocline.errors import GatewayNotStarted
-from thermocline.gateway.lake_arm.spill_directory import SpillDirectory
+from thermocline.gateway.executor.spill_directory import SpillDirectory
 from thermocline.gateway.server import start_in_thread
 
 KILLED = (
-    "import os, signal; from thermocline.gateway.lake_arm.spill_directory import SpillDirectory; made = "
+    "import os, signal; from thermocline.gateway.executor.spill_directory import SpillDirectory; made = "
     "SpillDirectory(); "
 )
 KILLED += "(made.path / 'rows.tmp').touch(); print(made.path, flush=True); os.kill(os.getpid(), signal.SIGKILL)"
@@ -22,7 +22,7 @@ KILLED += "(made.path / 'rows.tmp').touch(); print(made.path, flush=True); os.ki
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The system's place for temporary files, for this test alone."""
+    """A temporary directory for this test only."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", None)
     return tmp_path

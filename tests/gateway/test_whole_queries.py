@@ -64,7 +64,7 @@ def test_parameters_and_prepared_statements_are_answered_alike(lake: Spanning) -
                 ours = conn.execute(query, values, prepare=prepare, binary=prepare).fetchall()
                 assert ours == lake.twin.execute(query, values).fetchall()
         query = (
-            "select kind, avg(price), sum(qty) from events where shop = any(array[1, 2]) or shop = %s group by "
+            "select kind, avg(price), sum(qty) from events where shop = any('{1, 2}') or shop = %s group by "
             "kind order by kind"
         )
         with pytest.raises(psycopg.errors.FeatureNotSupported):

@@ -98,7 +98,7 @@ def open_lake(dsn: str, directory: Path) -> Iterator[Spanning]:
 
 
 def through(lake: Spanning, **changes: Any) -> str:
-    """How a person reaches the database through the gateway."""
+    """The DSN of a user's connection through the gateway."""
     password = conninfo_to_dict(lake.dsn)["password"]
     return make_conninfo(lake.dsn, **{"host": "127.0.0.1", "port": lake.gateway.port, "password": password, **changes})
 
@@ -107,7 +107,7 @@ def through(lake: Spanning, **changes: Any) -> str:
 def person(
     lake: Spanning, *, engine: str = "auto", path: str = "public_all, public", **changes: Any
 ) -> Iterator[psycopg.Connection[Any]]:
-    """A person's session, in UTC."""
+    """A user's session, in UTC."""
     with psycopg.connect(through(lake, **changes), autocommit=True) as conn:
         conn.execute(
             "select set_config('search_path', %s, false), set_config('thermocline.engine', %s, false)", (path, engine)
@@ -120,7 +120,7 @@ Rows = tuple[list[tuple[bytes | None, int, int]], list[tuple[bytes | None, ...]]
 
 
 def raw(conn: psycopg.Connection[Any], statement: str, form: int = 0, *, ordered: bool = False) -> Rows:
-    """Names, types and the very bytes of an answer: text by the simple protocol, binary by the extended one."""
+    """Names, types and bytes of a result: text by the simple protocol, binary by the extended one."""
     run = conn.pgconn
     result = run.exec_params(statement.encode(), [], result_format=form) if form else run.exec_(statement.encode())
     assert result.status == pq.ExecStatus.TUPLES_OK, f"{statement}\n{result.error_message.decode()}"
@@ -132,7 +132,8 @@ def raw(conn: psycopg.Connection[Any], statement: str, form: int = 0, *, ordered
 def outcome(
     conn: psycopg.Connection[Any], statement: str | bytes, form: int = 0, *, ordered: bool = False
 ) -> tuple[Any, ...]:
-    """All that a client hears of a statement: tag, names, types and bytes; or the error's state, message and place."""
+    """All that a client receives for a statement: tag, names, types and bytes; or the error's SQLSTATE, message and
+    position."""
     text = statement.encode() if isinstance(statement, str) else statement
     result = conn.pgconn.exec_params(text, [], result_format=form) if form else conn.pgconn.exec_(text)
     if result.status in (pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.BAD_RESPONSE):

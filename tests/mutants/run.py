@@ -37,7 +37,7 @@ Verdict = Literal["killed", "survived", "broken"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of a mutant, and what pytest said at the end."""
+    """The outcome of a mutant, and the last lines of pytest."""
 
     mutant: Mutant
     verdict: Verdict

@@ -19,7 +19,8 @@ from thermocline.core.names import TableName, parse_table_name
 from thermocline.gateway.server import start_in_thread
 from thermocline.ops.register.registration import RegisterReport, RegisterRequest, register
 from thermocline.ops.register.unregistration import UnregisterReport, unregister
-from thermocline.runtime.pg import connect, with_database
+from thermocline.runtime.pg import connect_as_typed as connect
+from thermocline.runtime.pg import with_database
 from thermocline.runtime.postgres_server import PostgresServer
 from thermocline.runtime.settings import Settings
 
@@ -104,7 +105,7 @@ def shop(make_role: Callable[[], str], database: str, tmp_path: Path) -> Iterato
 
 @pytest.fixture
 def bare_database(make_role: Callable[[], str], postgres: PostgresServer) -> Iterator[str]:
-    """The DSN of a database that has never heard of us."""
+    """The DSN of a database without our catalog."""
     name = f"bare_{uuid.uuid4().hex[:8]}"
     with closing(connect(postgres.dsn(), autocommit=True)) as conn:
         conn.execute(sql.SQL("create database {} template template0").format(sql.Identifier(name)))

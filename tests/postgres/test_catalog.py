@@ -16,7 +16,7 @@ from thermocline.catalog.schema_objects import read_object_files
 from thermocline.catalog.tables import find_table
 from thermocline.core.names import TableName
 from thermocline.errors import CatalogTooNew, NotRegistered
-from thermocline.runtime.pg import connect
+from thermocline.runtime.pg import connect_as_typed as connect
 
 
 def migrate(dsn: str) -> int:

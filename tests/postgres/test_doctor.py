@@ -19,17 +19,19 @@ from tests.object_store import BUCKET, Bucket, serve_bucket
 from tests.postgres.conftest import Shop
 from tests.postgres.events_table import EVENTS
 
+from thermocline.core.health import health_conditions
+from thermocline.core.health.finding import Finding
 from thermocline.gateway.server import start_in_thread
-from thermocline.ops.admin.init_database import GatewayAddress, init_database
+from thermocline.ops.admin.init_database import GatewayLogin, init_database
+from thermocline.ops.admin.places import wanted_places
 from thermocline.ops.admin.profiles import add_profile
-from thermocline.ops.doctor import warehouse_rights
 from thermocline.ops.doctor.checks import examine, judge_clock
-from thermocline.ops.doctor.findings import Finding
 from thermocline.runtime import object_store
 from thermocline.runtime.object_store import use_store
-from thermocline.runtime.pg import Connection, connect
+from thermocline.runtime.pg import Connection
+from thermocline.runtime.pg import connect_as_typed as connect
 from thermocline.runtime.postgres_server import FAST_TEST_SETTINGS, PostgresServer, free_port
-from thermocline.runtime.settings import Settings, split_address
+from thermocline.runtime.settings import Settings
 
 SERVER = "foreign server thermocline_gateway"
 
@@ -37,8 +39,7 @@ SERVER = "foreign server thermocline_gateway"
 @pytest.fixture
 def ready(shop: Shop) -> Shop:
     """A database as `init` leaves it, with the settings that belong to it."""
-    host, port = split_address(shop.settings.gateway_listen)
-    init_database(shop.dsn, GatewayAddress(host=host, port=str(port)))
+    init_database(shop.dsn, wanted_places(shop.settings))
     shop.warehouse.mkdir()
     shop.settings = shop.settings.model_copy(update={"dsn": shop.dsn})
     return shop
@@ -82,7 +83,7 @@ def test_a_warehouse_that_is_missing_full_or_not_writable_is_told(
     unusable = found("warehouse", ready.settings, warehouse="/proc/self")
     assert (unusable.verdict, "cannot be written" in unusable.seen) == ("red", True)
     assert "writable" in str(unusable.fix)
-    monkeypatch.setattr(warehouse_rights, "ROOMY_BYTES", shutil.disk_usage(ready.warehouse).total * 2)
+    monkeypatch.setattr(health_conditions, "ROOMY_BYTES", shutil.disk_usage(ready.warehouse).total * 2)
     full = found("warehouse", ready.settings)
     assert (full.verdict, "Free some space" in str(full.fix)) == ("warning", True)
 
@@ -175,6 +176,21 @@ def test_postgres_fdw_that_is_missing_is_told(bare_database: str, postgres: Post
     without = make_conninfo(bare_database, options="-c extension_control_path=/nonexistent")
     nowhere = found("postgres_fdw", settings, dsn=without)
     assert (nowhere.verdict, nowhere.fix) == ("red", "Install the contrib package of this Postgres.")
+
+
+def test_a_plain_role_is_told_the_statements_that_let_it_use_postgres_fdw(
+    ready: Shop, bare_database: str, make_role: Any
+) -> None:
+    role = make_role()
+    grant = f"GRANT USAGE ON FOREIGN DATA WRAPPER postgres_fdw TO {role};"
+    missing = found("postgres_fdw", Settings(dsn=make_conninfo(bare_database, user=role, password="secret")))
+    assert (missing.verdict, missing.fix) == ("red", f"As a superuser: CREATE EXTENSION postgres_fdw; {grant}")
+    mine = {"dsn": ready.as_role(role)}
+    finding = found("postgres_fdw", ready.settings, **mine)
+    assert (finding.verdict, finding.fix) == ("red", f"As a superuser: {grant}")
+    ready.run(grant)
+    assert found("postgres_fdw", ready.settings, **mine).verdict == "ok"
+    ready.run(f"revoke all on foreign data wrapper postgres_fdw from {role}")
 
 
 def test_clocks_that_differ_are_told(ready: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -322,11 +338,11 @@ def test_a_gateway_of_another_database_is_red(ready: Shop, bare_database: str) -
     """As in a copy of a database, whose server still leads to the gateway of the original."""
     password = "known to both"
     with closing(connect(bare_database, autocommit=True)) as other:
-        host, port = ready.settings.gateway_hosts_and_ports
-        init_database(bare_database, GatewayAddress(host=host, port=port, password=password))
+        init_database(bare_database, wanted_places(ready.settings), login=GatewayLogin(password=password))
         assert other.info.dbname != ready.conn.info.dbname
     with start_in_thread(bare_database) as theirs:
-        init_database(ready.dsn, GatewayAddress(host="127.0.0.1", port=str(theirs.port), password=password))
+        moved = ready.settings.model_copy(update={"gateway_listen": f"127.0.0.1:{theirs.port}"})
+        init_database(ready.dsn, wanted_places(moved), login=GatewayLogin(password=password), take_over=True)
         ready.run(
             "select pg_terminate_backend(pid) from pg_stat_activity"
             " where application_name = 'thermocline gateway' and datname = current_database()"
@@ -337,7 +353,7 @@ def test_a_gateway_of_another_database_is_red(ready: Shop, bare_database: str) -
 
 @contextmanager
 def _answering(answer: bytes) -> Iterator[int]:
-    """A server that says one thing to everybody."""
+    """A server that sends one response to every client."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen()

@@ -18,7 +18,7 @@ from thermocline.maintain.pacing import Pacing
 
 
 class Source:
-    """Answers as a gateway and as a Prometheus would, with figures that a test sets."""
+    """Serves the metrics of a gateway and the API of Prometheus, with figures that a test sets."""
 
     def __init__(self) -> None:
         self.fast, self.slow, self.value = 0, 0, 0.0
@@ -70,7 +70,7 @@ def test_slow_queries_halve_the_rate_and_finally_pause_and_fast_ones_let_go_step
         clock=lambda: datetime(2026, 3, 1, 12, 0, tzinfo=UTC),
         look_every_seconds=0,
     )
-    assert pacing.why_pause() is None  # the first look only counts
+    assert pacing.why_pause() is None  # the first measurement is the baseline
     rates, pauses = [], []
     with caplog.at_level(logging.INFO, logger="thermocline.maintain"):
         for slow in (True, True, True, True, False, False, False, False):

@@ -32,7 +32,7 @@ from thermocline.maintain.janitor import remove_leftover_lakes
 from thermocline.maintain.lake_health import collect_health, read_health
 from thermocline.maintain.pass_requests import force_pass
 from thermocline.maintain.run_pass import PassRequest
-from thermocline.runtime.pg import connect
+from thermocline.runtime.pg import connect_as_typed as connect
 from thermocline.runtime.settings import Settings
 from thermocline.worker.loop import Worker
 from thermocline.worker.maintenance import MaintenanceThreads, serve_due, serve_forced
@@ -88,7 +88,7 @@ def test_one_request_per_table_waits_is_refreshed_claimed_once_and_never_run_bes
         taken = [queue.take_forced_pass(conn, "w1"), queue.take_forced_pass(other, "w2")]
     assert [found is not None for found in taken] == [True, False]
     assert taken[0] is not None
-    assert taken[0].wish == {"operations": ["compact"]}
+    assert taken[0].request == {"operations": ["compact"]}
 
 
 @pytest.mark.conforms("M-148")
@@ -201,12 +201,12 @@ def test_a_forced_pass_waits_for_its_worker_and_the_request_stays_past_the_limit
             "insert into thermocline.workers (name, pid, host, backend_pid) values ('w1', 1, 'h', pg_backend_pid())"
         )
         with pytest.raises(WaitedTooLong) as waited:
-            force_pass(database, NAMES[0], settings=worker.settings, wish=PassRequest(), timeout_seconds=0.3)
+            force_pass(database, NAMES[0], settings=worker.settings, request=PassRequest(), timeout_seconds=0.3)
         assert waited.value.exit_code == 124
         assert conn.execute("select state from thermocline.maintenance_requests").fetchall() == [("pending",)]
         server = threading.Timer(0.3, lambda: _serve(worker, database))
         server.start()
-        report = force_pass(database, NAMES[0], settings=worker.settings, wish=PassRequest(), timeout_seconds=60)
+        report = force_pass(database, NAMES[0], settings=worker.settings, request=PassRequest(), timeout_seconds=60)
         server.join()
     assert report["sentence"] == ALL_DISABLED
 

@@ -38,7 +38,7 @@ from thermocline.maintain.plans.planning import Planned, PlanRequest
 from thermocline.maintain.policies import PolicyRequest, policy_of
 from thermocline.maintain.run_pass import PassReport, PassRequest, run_pass
 from thermocline.ops.admin.pause import pause, resume
-from thermocline.runtime.pg import connect
+from thermocline.runtime.pg import connect_as_typed as connect
 from thermocline.runtime.settings import Settings
 
 LAKE = TableName("lab", "readings")
@@ -87,14 +87,14 @@ class Lab:
         with closing(self.connect()) as conn:
             apply_policy(conn, self.owner, lambda before: change_policy(before, changes))
 
-    def run(self, operations: tuple[Operation, ...] = (), name: TableName = LAKE, **wish: Any) -> PassReport:
-        asked = PassRequest(operations=operations, **wish)
+    def run(self, operations: tuple[Operation, ...] = (), name: TableName = LAKE, **request: Any) -> PassReport:
+        asked = PassRequest(operations=operations, **request)
         return run_pass(
             self.dsn,
             name,
             settings=self.settings,
             spark=no_spark,
-            wish=asked,
+            request=asked,
             engine=self.engine,
             planner=plan_one_thing,
         )

@@ -15,7 +15,7 @@ from thermocline.core.columns import LakeColumn
 from thermocline.core.names import TableName
 from thermocline.lake.catalogs.current_catalog import lake_catalog
 from thermocline.lake.commit.create_table import create_lake_table
-from thermocline.runtime.pg import connect
+from thermocline.runtime.pg import connect_as_typed as connect
 
 
 @pytest.fixture
@@ -147,5 +147,5 @@ def test_a_request_that_is_not_waited_for_is_filed_once_and_refreshed(lake_comma
     again = lake_command("maintain", "lab.readings", "--no-wait", "--json", "--operations", "compact").document()
     assert (first["state"], again["request"]) == ("pending", first["request"])
     with closing(connect(database)) as conn:
-        rows = conn.execute("select state, wish ->> 'operations' from thermocline.maintenance_requests").fetchall()
+        rows = conn.execute("select state, request ->> 'operations' from thermocline.maintenance_requests").fetchall()
     assert rows == [("pending", '["compact"]')]

@@ -14,7 +14,7 @@ from tests.postgres.events_table import EVENTS
 
 from thermocline.errors import MissingPrivilege
 from thermocline.gateway.server import start_in_thread
-from thermocline.runtime.pg import connect
+from thermocline.runtime.pg import connect_as_typed as connect
 
 
 def grant_all_that_register_needs(dsn: str, role: str) -> None:

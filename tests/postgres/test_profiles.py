@@ -6,8 +6,8 @@ import pytest
 from tests.postgres.conftest import Shop
 from tests.postgres.events_table import EVENTS
 
-from thermocline.errors import AlreadyRegistered, ProfileTaken, UnknownProfile, UsageError
-from thermocline.ops.admin.profiles import add_profile, list_profiles
+from thermocline.errors import AlreadyRegistered, ProfileInUse, ProfileTaken, UnknownProfile, UsageError
+from thermocline.ops.admin.profiles import add_profile, list_profiles, remove_profile
 
 
 def _location(shop: Shop) -> str:
@@ -44,7 +44,7 @@ def test_an_unknown_profile_is_refused_by_its_name_and_leaves_nothing(shop: Shop
     before = shop.traces()
     with pytest.raises(UnknownProfile, match="There is no storage profile nowhere") as refused:
         shop.register(profile="nowhere")
-    assert (refused.value.code, refused.value.hint) == ("TC218", "There is: archive.")
+    assert (refused.value.code, refused.value.hint) == ("TC218", UnknownProfile.hint)
     assert shop.traces() == before
 
 
@@ -83,3 +83,20 @@ def test_the_seam_carries_the_comments_of_the_table_and_its_columns(shop: Shop) 
         "select obj_description('public_all.events'::regclass), col_description('public_all.events'::regclass, 1)"
     )
     assert shop.rows(described) == [("what happened", "its number")]
+
+
+@pytest.mark.conforms("O-021")
+def test_a_profile_is_removed_when_no_lake_is_in_it(shop: Shop) -> None:
+    shop.run(*EVENTS)
+    add_profile(shop.dsn, "archive", str(shop.settings.dir / "archive"))
+    shop.register(profile="archive")
+    with pytest.raises(ProfileInUse, match=r"holds the lakes of public\.events\."):
+        remove_profile(shop.dsn, "archive")
+    shop.unregister(drop_lake=True)
+    assert remove_profile(shop.dsn, "archive").name == "archive"
+    assert list_profiles(shop.dsn) == ()
+    add_profile(shop.dsn, "cheap", str(shop.settings.dir / "cheap"))
+    for use in (lambda: remove_profile(shop.dsn, "cheep"), lambda: shop.register(profile="cheep")):
+        with pytest.raises(UnknownProfile) as refused:
+            use()
+        assert refused.value.hint == "Did you mean cheap?"

@@ -56,7 +56,7 @@ REFUSALS: list[tuple[list[str], str, dict[str, Any], int]] = [
     ([f"create unlogged table public.events ({COLUMNS}, primary key (id))"], "public.events is unlogged", {}, 3),
     (
         [*EVENTS, "create table public.r (id bigint, ts timestamptz, foreign key (id, ts) references public.events)"],
-        "is referenced by r",
+        "is referenced by public.r",
         {},
         3,
     ),

@@ -54,7 +54,7 @@ DAY = 86_400_000_000
     [
         (EVENTS, {}, (False, 0, 0, None, None, 2, "month")),
         (EVENTS, {"keep_heap": True, "premake": 0}, (True, 0, 0, None, None, 0, "month")),
-        (EVENTS, {"tiering_lag": "2d", "lake_retention": "12w"}, (False, 2 * DAY, 2 * DAY, 84 * DAY, None, 2, "month")),
+        (EVENTS, {"tiering_lag": "2d", "lake_retention": "12w"}, (False, 2 * DAY, 0, 84 * DAY, None, 2, "month")),
         (
             EVENTS,
             {"tiering_lag": "36h", "reclaim_lag": "30m"},
@@ -62,8 +62,8 @@ DAY = 86_400_000_000
         ),
         (EVENTS, {"partition_width": "1d", "premake": 7}, (False, 0, 0, None, DAY, 7, "day")),
         (EVENTS, {"lake_partition": "hour"}, (False, 0, 0, None, None, 2, "hour")),
-        (DAYS, {"tiering_lag": "7d", "lake_retention": "90d"}, (False, 7, 7, 90, None, 2, "month")),
-        (NUMBERS, {"tiering_lag": "5", "lake_retention": "4000"}, (False, 5, 5, 4000, None, 2, "truncate[1000]")),
+        (DAYS, {"tiering_lag": "7d", "lake_retention": "90d"}, (False, 7, 0, 90, None, 2, "month")),
+        (NUMBERS, {"tiering_lag": "5", "lake_retention": "4000"}, (False, 5, 0, 4000, None, 2, "truncate[1000]")),
         (NUMBERS, {"partition_width": "50"}, (False, 0, 0, None, 50, 2, "truncate[50]")),
         (
             NUMBERS,

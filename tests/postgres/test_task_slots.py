@@ -1,4 +1,4 @@
-"""Compaction tasks of all workers share a few places; a place is free again when its task's connection ends."""
+"""Compaction tasks of all workers share a few slots; a slot is free again when its task's connection ends."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from thermocline.runtime.pg import connect
+from thermocline.runtime.pg import connect_as_typed as connect
 from thermocline.spark.jobs.slots import acquire_slot
 
 

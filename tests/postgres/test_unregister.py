@@ -10,15 +10,14 @@ from tests.postgres.conftest import Shop
 from tests.postgres.events_table import EVENTS
 
 from thermocline.errors import AnotherWriter, CannotRegister, DeltaNotEmpty, LakeNotAdoptable, LockNotGranted, SeamInUse
-from thermocline.ops.admin.init_database import GatewayAddress, init_database
-from thermocline.runtime.settings import split_address
+from thermocline.ops.admin.init_database import init_database
+from thermocline.ops.admin.places import wanted_places
 
 
 @pytest.fixture
 def events(shop: Shop) -> Shop:
     """A database prepared for the gateway, with public.events in it."""
-    host, port = split_address(shop.settings.gateway_listen)
-    init_database(shop.dsn, GatewayAddress(host=host, port=str(port)))
+    init_database(shop.dsn, wanted_places(shop.settings))
     shop.run(*EVENTS)
     return shop
 
@@ -102,7 +101,7 @@ def test_a_table_somebody_works_on_is_left_alone(events: Shop) -> None:
 def test_views_built_on_the_seam_are_named_and_kept(events: Shop) -> None:
     events.register()
     events.run("create view public.report as select count(*) from public_all.events")
-    with pytest.raises(SeamInUse, match=r"view report depends on view public_all\.events") as refused:
+    with pytest.raises(SeamInUse, match=r"view public\.report depends on view public_all\.events") as refused:
         events.unregister()
     assert (refused.value.code, refused.value.exit_code) == ("TC213", 3)
     events.run("drop view public.report")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
-from thermocline.runtime.pg import connect
+from thermocline.runtime.pg import connect_as_typed as connect
 
 _TRACES = b"""
 select 'schema', nspname::text, coalesce(nspacl::text, '') from pg_namespace where nspname !~ '^pg_(toast_)?temp'

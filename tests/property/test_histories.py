@@ -29,7 +29,8 @@ from tests.maintenance_ops import run_compact, run_expire_snapshots
 from tests.twin import EVENTS, EVENTS_PARTITIONS, Outcome, Spanning, run
 
 from thermocline.errors import LockNotGranted
-from thermocline.runtime.pg import connect, with_database
+from thermocline.runtime.pg import connect_as_typed as connect
+from thermocline.runtime.pg import with_database
 from thermocline.runtime.postgres_server import PostgresServer
 
 HISTORIES = int(os.environ.get("THERMOCLINE_TEST_HISTORIES", "200"))

@@ -30,7 +30,7 @@ from tests.releases.fixture import Program, assert_same_table, hold_place, write
 
 from thermocline import __version__
 from thermocline.gateway.server import start_in_thread
-from thermocline.runtime.pg import connect
+from thermocline.runtime.pg import connect_as_typed as connect
 from thermocline.runtime.postgres_server import FAST_TEST_SETTINGS, PostgresServer, free_port
 
 POSTGRES = "15.15.0"

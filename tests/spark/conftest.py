@@ -11,7 +11,8 @@ from tests.fsync_recorder import record_fsyncs
 from tests.spark.lake_database import LakeDatabase
 
 from thermocline.lake.catalogs.current_catalog import lake_catalog
-from thermocline.runtime.pg import connect, read_endpoint
+from thermocline.runtime.pg import connect_as_typed as connect
+from thermocline.runtime.pg import read_endpoint
 from thermocline.spark.spark_session import SparkPlan, open_spark_session
 
 MASTER = "local[2,2]"
@@ -30,6 +31,6 @@ def lake_database(database: str, tmp_path: Path) -> LakeDatabase:
 
 @pytest.fixture
 def on_flush() -> Iterator[Callable[[Callable[[Path], object]], None]]:
-    """From then on tells of each file that this process flushes to disk, just before it does."""
+    """Call back for each file that this process flushes to disk, just before the flush."""
     with record_fsyncs() as flushes:
         yield flushes.listeners.append

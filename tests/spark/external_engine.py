@@ -113,7 +113,7 @@ LIES: dict[str, Callable[[pa.Table], pa.Table]] = {
 
 
 def answer(task: dict[str, Any], manner: str) -> dict[str, Any]:
-    """Do what the manner says, and tell of it."""
+    """Process the bin in the given manner, and return the response."""
     merged = pa.concat_tables(pq.read_table(local(file["path"]), partitioning=None) for file in task["inputs"])
     if manner == "spoils an input first":
         spoilt = with_value(pq.read_table(local(task["inputs"][0]["path"]), partitioning=None), "name", 3, "spoilt")

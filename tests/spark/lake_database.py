@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from thermocline.core.columns import HeapColumn, LakeColumn, plan_lake_columns
 from thermocline.core.names import TableName
 from thermocline.lake.commit.compare_and_swap import LakeHead, load_table
-from thermocline.runtime.pg import connect
+from thermocline.runtime.pg import connect_as_typed as connect
 from thermocline.spark.jobs.copy import CopyResult, copy_partition, plan_block_ranges
 from thermocline.spark.kernels.copy_partition import CopyTask
 from thermocline.spark.spark_session import lake_identifier

@@ -26,7 +26,7 @@ from thermocline.lake.commit.compare_and_swap import LakeHead, load_table
 from thermocline.lake.read.table_files import TableFiles
 from thermocline.lake.read.table_metadata import read_lake_table
 from thermocline.maintain.context import LakeTarget, PassContext
-from thermocline.runtime.pg import connect
+from thermocline.runtime.pg import connect_as_typed as connect
 from thermocline.runtime.settings import Settings
 
 Row = tuple[Any, ...]

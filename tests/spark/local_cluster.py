@@ -20,7 +20,8 @@ from pyspark import TaskContext
 from thermocline.core.names import TableName
 from thermocline.lake.catalogs.current_catalog import lake_catalog
 from thermocline.lake.commit.compare_and_swap import OpStamp, append_range, load_table
-from thermocline.runtime.pg import connect, read_endpoint
+from thermocline.runtime.pg import connect_as_typed as connect
+from thermocline.runtime.pg import read_endpoint
 from thermocline.spark.jobs.copy import copy_partition
 from thermocline.spark.spark_session import SparkPlan, open_spark_session
 

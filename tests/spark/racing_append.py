@@ -23,5 +23,5 @@ class RacingSpark:
             self.lake.append(rows_of(2000 + self.left))
         return self.lake.spark
 
-    def start(self, line: str) -> None:
-        self.is_on = self.is_on or line.startswith("compact bin")
+    def start(self, line: object) -> None:
+        self.is_on = self.is_on or str(line).startswith("compact bin")

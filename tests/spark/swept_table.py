@@ -1,4 +1,4 @@
-"""An Iceberg table that Postgres does not know, with its files in sight: aged, left behind, counted."""
+"""An Iceberg table that is not registered in Postgres, with helpers to age, add and count its files."""
 
 from __future__ import annotations
 

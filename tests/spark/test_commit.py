@@ -32,7 +32,8 @@ from thermocline.lake.commit.compare_and_swap import (
     settle,
 )
 from thermocline.runtime.locations import without_file_scheme
-from thermocline.runtime.pg import connect, with_database
+from thermocline.runtime.pg import connect_as_typed as connect
+from thermocline.runtime.pg import with_database
 
 EVENTS = TableName("public", "events")
 JANUARY = KeyRange(column="ts", low=1_767_225_600_000_000, high=1_769_904_000_000_000)

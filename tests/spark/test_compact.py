@@ -99,9 +99,9 @@ def test_a_head_that_moved_is_rebased_on_or_makes_the_plan_stale(lake: Lake) -> 
     lake.policy = SEAWEEDFS
     moved: list[str] = []
 
-    def append(line: str) -> None:
-        if line.startswith("compact bin") and not moved:
-            moved.append(line)
+    def append(line: object) -> None:
+        if str(line).startswith("compact bin") and not moved:
+            moved.append(str(line))
             lake.append(rows_of(1000))
 
     told = lake.compact(report_progress=append)
@@ -121,9 +121,9 @@ def test_manifests_rewritten_while_a_bin_ran_cost_it_nothing(lake: Lake) -> None
         lake.append(rows_of(number))
     moved: list[str] = []
 
-    def rewrite(line: str) -> None:
-        if line.startswith("compact bin") and not moved:
-            moved.append(line)
+    def rewrite(line: object) -> None:
+        if str(line).startswith("compact bin") and not moved:
+            moved.append(str(line))
             lake.spark.sql(
                 f"call thermocline.system.rewrite_manifests('{lake.name.schema}.{lake.name.table}')"
             ).collect()

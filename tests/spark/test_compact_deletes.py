@@ -52,9 +52,9 @@ def during(action: Callable[[], object]) -> Callable[[str], None]:
     """Does something once a bin was written and before it is committed."""
     done: list[str] = []
 
-    def report_progress(line: str) -> None:
-        if line.startswith("compact bin") and not done:
-            done.append(line)
+    def report_progress(line: object) -> None:
+        if str(line).startswith("compact bin") and not done:
+            done.append(str(line))
             action()
 
     return report_progress

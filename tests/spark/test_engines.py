@@ -37,8 +37,8 @@ def append_files(lake_database: LakeDatabase) -> None:
 def run(lake: LakeDatabase, engine: str, manner: str = "", *, dry_run: bool = False) -> PassReport:
     command = f"{sys.executable} {PROGRAM} '{manner}'"
     settings = Settings(dsn=lake.dsn, warehouse=str(lake.warehouse), maintenance_external_command=command)
-    wish = PassRequest(operations=("compact",), engine=engine, dry_run=dry_run)
-    return run_pass(lake.dsn, LAKE, settings=settings, spark=lambda: lake.spark, wish=wish)
+    request = PassRequest(operations=("compact",), engine=engine, dry_run=dry_run)
+    return run_pass(lake.dsn, LAKE, settings=settings, spark=lambda: lake.spark, request=request)
 
 
 def facts(lake: LakeDatabase) -> tuple[int, int, int]:

@@ -287,8 +287,8 @@ def meanwhile(lake: Lake, statement: str) -> Any:
     """Runs a statement once, when the first bin is written and not yet committed."""
     left = [statement]
 
-    def report_progress(line: str) -> None:
-        if line.startswith("compact bin") and left:
+    def report_progress(line: object) -> None:
+        if str(line).startswith("compact bin") and left:
             lake.run(left.pop())
 
     return report_progress

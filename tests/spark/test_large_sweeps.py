@@ -69,7 +69,7 @@ def test_a_sweep_that_is_cut_off_goes_on_where_it_was_and_judges_anew_what_it_ha
     first, second = lake.leave("data/a/one.parquet", hours=24 * 9), lake.leave("data/b/two.parquet", hours=24 * 9)
     needed = lake.leave("data/a/needed.parquet", hours=24 * 9)
 
-    def cut_off(_line: str) -> None:
+    def cut_off(_told: object) -> None:
         if lake.conn.execute("select after_folder from thermocline.sweeps").fetchone() == ("data/a",):
             raise CutOff
 

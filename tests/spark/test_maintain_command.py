@@ -129,8 +129,7 @@ def test_a_pass_is_planned_run_journaled_and_seen_in_the_health(
 def check_unchanged_needs_no_manifest(lake_database: LakeDatabase, settings: Settings) -> None:
     """With every manifest out of the way, the health of an unchanged table is still collected."""
     folder = next(lake_database.warehouse.glob("lab/readings*/metadata"))
-    metadata._MANIFESTS.clear()
-    metadata._read_snapshot_files.cache_clear()
+    metadata.forget_cached_tables()
     hidden = folder.rename(folder.with_name("hidden"))
     folder.mkdir()
     for file in hidden.glob("*.json"):

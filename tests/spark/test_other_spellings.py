@@ -221,9 +221,8 @@ def stage(lake: SweptTable, path: str, op: uuid.UUID) -> None:
     )
 
 
-def write_ahead(lake: SweptTable) -> Path:
-    """A commit of a writer that has another catalog: files in the table's folder, and our catalog row stays as it
-    was."""
+def commit_through_another_catalog(lake: SweptTable) -> Path:
+    """Commit through another catalog: files appear in the table's folder, and our catalog row does not change."""
     known = lake.head.metadata_location
     lake.append(99)
     theirs = Path(without_file_scheme(lake.head.metadata_location))
@@ -237,7 +236,7 @@ def test_a_metadata_file_newer_than_the_head_stops_all_that_deletes(lake: SweptT
         lake.append(key)
     age_all(lake, lake.folder)
     assert remove_stray_files(lake.conn, 0) == 0  # compares each lake with the journal, once for each start of Postgres
-    theirs = write_ahead(lake)
+    theirs = commit_through_another_catalog(lake)
     stray, op = lake.leave("data/stray.parquet", hours=24 * 30), uuid.uuid4()
     lake.conn.execute(
         (
@@ -283,7 +282,9 @@ def test_a_commit_through_another_catalog_after_the_plan_stops_expiry(lake: Swep
     age_all(lake, lake.folder)
     before, context = lake.files(), lake.context(later=MONTH, snapshot_min_retained=1)
     with pytest.raises(CommittedByOtherCatalog):
-        run_operation("expire_snapshots", context, plan_operation, LateEngine(lambda: write_ahead(lake)))
+        run_operation(
+            "expire_snapshots", context, plan_operation, LateEngine(lambda: commit_through_another_catalog(lake))
+        )
     assert set(lake.files()) >= set(before)
 
 

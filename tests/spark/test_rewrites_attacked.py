@@ -38,8 +38,8 @@ def during(act: Callable[[], None], at: str = "compact bin") -> Callable[[str], 
     """Acts once, when a pass says this: the first bin is written and not yet committed."""
     left = [act]
 
-    def report_progress(line: str) -> None:
-        if line.startswith(at) and left:
+    def report_progress(line: object) -> None:
+        if str(line).startswith(at) and left:
             left.pop()()
 
     return report_progress

@@ -27,7 +27,7 @@ from thermocline.parquet.values.row_checksum import (
     sum_hashes,
     sum_table_rows,
 )
-from thermocline.runtime.pg import connect
+from thermocline.runtime.pg import connect_as_typed as connect
 from thermocline.runtime.postgres_server import FAST_TEST_SETTINGS, PostgresServer, free_port
 from thermocline.spark.kernels.select_list import plan_row_hash, plan_value
 

@@ -19,10 +19,10 @@ from thermocline.catalog.maintenance.policies import apply_policy
 from thermocline.catalog.safety import Owner
 from thermocline.core.maintenance.pacing import UNPACED
 from thermocline.core.policy.policy_layers import change_policy, parse_changes
-from thermocline.maintain.pass_requests import wish_to_data
+from thermocline.maintain.pass_requests import request_to_data
 from thermocline.maintain.run_pass import PassRequest
 from thermocline.parquet.rewrite_task import BinTask
-from thermocline.runtime.pg import connect
+from thermocline.runtime.pg import connect_as_typed as connect
 from thermocline.runtime.settings import Settings
 from thermocline.spark.jobs.compact import BinBatch, Staging, _run_on_executor
 from thermocline.spark.jobs.slots import acquire_slot
@@ -42,18 +42,18 @@ class Workers:
         with closing(self.lake.lake_database.connect()) as conn:
             apply_policy(conn, self.owner, lambda before: change_policy(before, parse_changes(list(changes))))
 
-    def ask(self, worker: str, region: str) -> Callable[[], dict[str, Any]]:
-        """A pass over one region, taken up by the worker at once; what it said, when it is over."""
+    def force_pass(self, worker: str, region: str) -> Callable[[], dict[str, Any]]:
+        """Force a pass over one region that the worker runs at once; returns its report."""
         dsn = self.lake.lake_database.dsn
         with closing(connect(dsn, autocommit=True)) as conn:
-            wish = wish_to_data(PassRequest(operations=("compact",), where=f"region = '{region}'"))
-            request = queue.file_forced_pass(conn, self.owner, wish)
+            request = request_to_data(PassRequest(operations=("compact",), where=f"region = '{region}'"))
+            request_id = queue.file_forced_pass(conn, self.owner, request)
         served = self._pool.submit(self._serve, worker)
 
         def answer() -> dict[str, Any]:
             assert served.result(WAIT_SECONDS) == 1
             with closing(connect(dsn, autocommit=True)) as conn:
-                state = queue.read_forced_pass(conn, request)
+                state = queue.read_forced_pass(conn, request_id)
             assert state is not None
             assert state.result is not None
             return dict(state.result)
@@ -72,7 +72,7 @@ class Workers:
             return serve_forced(serving, conn)
 
     def wait_for(self, statement: str) -> None:
-        """Until Postgres says true."""
+        """Wait until the query returns true."""
         over = threading.Event()
         with closing(self.lake.lake_database.connect()) as conn:
             while conn.execute(statement.encode()).fetchone() != (True,):
@@ -88,11 +88,11 @@ def test_two_workers_compact_two_partitions_at_once_and_never_one_partition_twic
     workers.policy("rewrite_min_input_files=2", "max_parallel_tasks=1", "sealed_after=1h")
     with closing(lake_database.connect()) as place:
         assert acquire_slot(place, 1) == 0
-        first = workers.ask("w1", "eu")  # stands in its task, which waits for the only place
+        first = workers.force_pass("w1", "eu")  # stands in its task, which waits for the only place
         workers.wait_for("select exists (select from pg_stat_activity where application_name = 'thermocline compact')")
         workers.policy("max_parallel_tasks=4")
-        same = workers.ask("w2", "eu")()
-        other = workers.ask("w2", "us")()
+        same = workers.force_pass("w2", "eu")()
+        other = workers.force_pass("w2", "us")()
         meanwhile = lake.head()
     eu = first()
     assert same["outcomes"][0]["sentence"] == "another compaction works on this partition"

@@ -306,8 +306,10 @@ def test_others_expiry_and_sweep_refuse_a_lake_of_ours(make_spanning: Any) -> No
         with pytest.raises(Exception, match=r"GC is disabled|gc\.enabled"):
             spanning.spark().sql(f"call thermocline.system.{call}").collect()
     settings: Settings = spanning.settings
-    wish = PassRequest(operations=("expire_snapshots",))
-    report = run_pass(spanning.dsn, TableName("public", "events"), settings=settings, spark=spanning.spark, wish=wish)
+    request = PassRequest(operations=("expire_snapshots",))
+    report = run_pass(
+        spanning.dsn, TableName("public", "events"), settings=settings, spark=spanning.spark, request=request
+    )
     assert report.status != "failed"
     assert (
         "Never run another program's expiry or orphan sweep"

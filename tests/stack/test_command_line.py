@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from pathlib import Path
 
@@ -20,6 +21,9 @@ COMMANDS = [
     "doctor",
     "register",
     "unregister",
+    "start",
+    "stop",
+    "alter",
     "tables",
     "show",
     "tier",
@@ -73,7 +77,7 @@ def test_every_command_answers_help_with_defaults_and_variables(
         (["frobnicate"], 2, "No such command 'frobnicate'"),
         (["status", "--frobnicate"], 2, "No such option: --frobnicate"),
         (["register"], 2, "Missing argument"),
-        (["register", "events", "--dsn", "host=127.0.0.1 port=1"], 2, "'events' is not a schema-qualified table name"),
+        (["register", "1 2", "--dsn", "host=127.0.0.1 port=1"], 2, "'1 2' is not the name of a table"),
         (["settings", "--dsn", "gibberish"], 2, "The DSN cannot be parsed"),
         (["status"], 3, "No stack is in "),
         (["down"], 3, "No stack is in "),
@@ -97,9 +101,41 @@ def test_an_error_is_one_sentence_a_code_and_a_hint(
     done = thermocline(*arguments, THERMOCLINE_DIR=str(tmp_path / "nothing"))
     lines = done.err.splitlines()
     assert (done.code, done.out) == (code, "")
-    assert lines[0].startswith("error TC-")
+    assert lines[0].startswith("error TC")
     assert sentence in lines[0]
     assert [line.split(":")[0] for line in lines[1:]] == ["hint"]
+
+
+@pytest.mark.conforms("O-002", "O-028")
+@pytest.mark.parametrize(
+    ("arguments", "code", "name"),
+    [
+        (["frobnicate", "--json"], 2, "TC002"),
+        (["status", "--json", "--frobnicate"], 2, "TC002"),
+        (["show", "--json"], 2, "TC002"),
+        (["--json", "tables"], 3, "TC112"),
+        (["profile", "--json", "list"], 3, "TC112"),
+        (["settings", "--json", "--dsn", "gibberish"], 2, "TC107"),
+        (["tables", "--json", "--dsn", "host=127.0.0.1 port=1 user=u dbname=d"], 1, "TC105"),
+        (["maintain", "a.b", "--json", "--engine", "sprak", "--dsn", "host=127.0.0.1 port=1"], 2, "TC609"),
+    ],
+)
+def test_with_json_an_error_is_a_document_on_the_last_line_of_stderr(
+    thermocline: CommandLine, tmp_path: Path, arguments: list[str], code: int, name: str
+) -> None:
+    done = thermocline(*arguments, THERMOCLINE_DIR=str(tmp_path / "nothing"))
+    error = json.loads(done.err.splitlines()[-1])["error"]
+    assert (done.code, done.out) == (code, "")
+    assert (error["code"], error["exit_code"], sorted(error)) == (name, code, ["code", "exit_code", "hint", "message"])
+    assert error["message"].endswith((".", "'", "?"))
+
+
+@pytest.mark.conforms("O-002")
+def test_the_tree_of_commands_and_the_version_are_documents_too(thermocline: CommandLine) -> None:
+    for arguments in (["--json"], ["help", "--json"], ["--json", "help"]):
+        tree = thermocline(*arguments).document()
+        assert {command["name"] for command in tree["commands"]} == {*COMMANDS, "help"}
+    assert thermocline("--version", "--json").document() == {"version": tree["version"]}
 
 
 @pytest.mark.parametrize("arguments", [["lake"], ["lake", "list"], ["profile"], ["profile", "list"]])
@@ -208,11 +244,11 @@ def test_a_cache_that_cannot_be_used_is_refused_by_up(thermocline: CommandLine, 
     (tmp_path / "cache").write_text("a file where a directory is expected")
     done = thermocline("up", "--dir", tmp_path / "stack", THERMOCLINE_CACHE=str(tmp_path / "cache"))
     assert done.code == 3
-    assert done.err.startswith(f"error TC-103: The cache cannot be used: {tmp_path}/cache")
+    assert done.err.startswith(f"error TC103: The cache cannot be used: {tmp_path}/cache")
 
 
 def test_a_warehouse_that_cannot_be_written_is_refused_by_up(thermocline: CommandLine, tmp_path: Path) -> None:
     (tmp_path / "lake").write_text("a file where a directory is expected")
     done = thermocline("up", "--dir", tmp_path / "stack", "--warehouse", tmp_path / "lake")
     assert done.code == 3
-    assert done.err.startswith(f"error TC-111: The warehouse {tmp_path}/lake cannot be written")
+    assert done.err.startswith(f"error TC111: The warehouse {tmp_path}/lake cannot be written")

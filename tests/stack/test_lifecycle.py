@@ -20,7 +20,7 @@ import psycopg
 import pytest
 from tests.stack.conftest import CommandLine, processes_of
 
-from thermocline.cli.stack import render_status
+from thermocline.cli.stack import read_database, render_status
 from thermocline.runtime.postgres_server import PostgresServer
 from thermocline.stack.lifecycle import read_status
 
@@ -41,7 +41,8 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def status(directory: Path) -> dict[str, Any]:
-    return render_status(read_status(directory).state)
+    stack = read_status(directory)
+    return render_status(stack.state, read_database(stack))
 
 
 def eventually(condition: Callable[[], bool], timeout_seconds: float = 60) -> None:
@@ -49,6 +50,20 @@ def eventually(condition: Callable[[], bool], timeout_seconds: float = 60) -> No
     while not condition():
         assert time.monotonic() < deadline, "it did not happen in time"
         time.sleep(0.2)
+
+
+def wait_until_ready(directory: Path) -> None:
+    """Wait until every child answers; /readyz alone tells what the server saw up to ten seconds ago."""
+    url = status(directory)["api"]["url"]
+
+    def is_ready() -> bool:
+        try:
+            with psycopg.connect(status(directory)["gateway"]["dsn"]):
+                return bool(json.load(urllib.request.urlopen(f"{url}/readyz"))["status"] == "ready")
+        except (urllib.error.URLError, ConnectionError, psycopg.OperationalError):
+            return False
+
+    eventually(is_ready)
 
 
 def test_status_tells_the_addresses_and_every_process(thermocline: CommandLine, stack: Path) -> None:
@@ -83,7 +98,7 @@ def test_no_password_is_in_status_in_stack_json_or_on_a_command_line(stack: Path
 def test_health_readiness_and_metrics_are_served(stack: Path) -> None:
     url = status(stack)["api"]["url"]
     assert json.load(urllib.request.urlopen(f"{url}/healthz"))["status"] == "alive"
-    assert json.load(urllib.request.urlopen(f"{url}/readyz")) == {"status": "ready"}
+    wait_until_ready(stack)
     assert b"python_info" in urllib.request.urlopen(f"{url}/metrics").read()
 
 
@@ -120,7 +135,23 @@ def test_up_of_a_stack_that_is_up_says_so(thermocline: CommandLine, stack: Path)
     again = thermocline("up", "--dir", stack)
     assert again.code == 0
     assert "is up already" in again.err
-    assert thermocline("up", "--detach", "--dir", stack, "--json").document() == before
+    told = thermocline("up", "--detach", "--dir", stack, "--json").document()
+    assert {**told, "problems": []} == {**before, "problems": []}
+
+
+@pytest.mark.conforms("O-175")
+def test_a_process_that_runs_and_does_not_answer_shows_in_status(thermocline: CommandLine, stack: Path) -> None:
+    gateway = next(entry for entry in status(stack)["processes"] if entry["name"] == "gateway")
+    os.kill(gateway["pid"], signal.SIGSTOP)
+    try:
+        seen = thermocline("status", "--json", "--dir", stack)
+        told = thermocline("status", "--dir", stack)
+    finally:
+        os.kill(gateway["pid"], signal.SIGCONT)
+    assert (seen.code, seen.document()["state"]) == (1, "up")
+    assert "gateway" in {problem["check"] for problem in seen.document()["problems"] if problem["verdict"] == "red"}
+    assert told.code == 1
+    assert "red        gateway: " in told.out
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -134,15 +165,7 @@ def test_a_killed_process_is_started_again_with_a_message(stack: Path, name: str
     assert process()["pid"] != before["pid"]
     log = (stack / "logs" / "supervisor.log").read_text()
     assert f"{name} ended (signal 9)" in log or (name == "postgres" and "postgres ended" in log)
-    url = status(stack)["api"]["url"]
-
-    def ready() -> bool:
-        try:
-            return bool(urllib.request.urlopen(f"{url}/readyz").status == 200)
-        except (urllib.error.URLError, ConnectionError):
-            return False
-
-    eventually(ready)
+    wait_until_ready(stack)
 
 
 def test_ctrl_c_stops_everything(stack_dir: Path) -> None:
@@ -231,6 +254,6 @@ def test_the_demo_tells_one_answer_before_and_after_and_goes_on_the_second_time(
     assert "it reads back as 1.00" in first.out
     second = thermocline("demo", "--dir", stack)
     assert second.code == 0, second.err
-    assert "public.events is there already" in second.err
+    assert "demo.events is there already" in second.err
     assert "the same answer." in second.out
     assert "it reads back as 2.00" in second.out

@@ -24,7 +24,7 @@ _DATA, _DICTIONARY, _DATA_V2 = 0, 2, 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What was found in a file."""
+    """The facts found in a file."""
 
     groups: int
     pages: int
@@ -35,7 +35,7 @@ class Seen:
 
 
 def check_parquet(path: str | Path) -> Seen:
-    """Raises where the file lies."""
+    """Raise where the file's metadata contradicts its values."""
     data = Path(path).read_bytes()
     size = struct.unpack("<I", data[-8:-4])[0]
     footer = read_struct(data[-8 - size : -8])[0]

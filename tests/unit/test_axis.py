@@ -30,6 +30,11 @@ INTEGERS = [KeyType.SMALLINT, KeyType.INTEGER, KeyType.BIGINT]
         (KeyType.TIMESTAMPTZ, "5m", 300_000_000),
         (KeyType.TIMESTAMPTZ, "12 h", 43_200_000_000),
         (KeyType.TIMESTAMPTZ, "0", 0),
+        (KeyType.TIMESTAMPTZ, "1.5d", 129_600_000_000),
+        (KeyType.TIMESTAMPTZ, "2 hours 30 minutes", 9_000_000_000),
+        (KeyType.DATE, "1 month", 31),
+        (KeyType.DATE, "1 year", 366),
+        (KeyType.DATE, "P30D", 30),
     ],
 )
 def test_a_duration_is_read_in_the_keys_own_units(kind: KeyType, text: str, units: int) -> None:
@@ -46,8 +51,9 @@ def test_a_duration_is_read_in_the_keys_own_units(kind: KeyType, text: str, unit
         (KeyType.TIMESTAMPTZ, "7", "'7' has no unit, and the tier key is timestamp with time zone."),
         (KeyType.TIMESTAMPTZ, "-7d", "'-7d' is not a duration."),
         (KeyType.TIMESTAMPTZ, "", "'' is not a duration."),
-        (KeyType.TIMESTAMPTZ, "1.5d", "'1.5d' is not a duration."),
-        (KeyType.TIMESTAMPTZ, "7y", "'7y' is not a duration."),
+        (KeyType.DATE, "1.5d", "'1.5d' is finer than the tier key, which is a date."),
+        (KeyType.TIMESTAMPTZ, "1.5 months", "'1.5 months' is not a duration."),
+        (KeyType.TIMESTAMPTZ, "7 lightyears", "'7 lightyears' is not a duration."),
         (KeyType.BIGINT, "٣", "'٣' is not a duration."),
         (KeyType.BIGINT, "1e3", "'1e3' is not a duration."),
         (KeyType.TIMESTAMPTZ, "99999999999999w", "'99999999999999w' is longer than the axis."),
@@ -61,6 +67,12 @@ def test_what_is_no_duration_of_this_key_is_refused_with_a_hint(kind: KeyType, t
     assert str(refused.value) == sentence
     assert refused.value.hint
     assert (refused.value.code, refused.value.exit_code) == ("TC202", 2)
+
+
+def test_a_step_of_a_grid_has_no_months() -> None:
+    assert parse_duration(KeyType.DATE, "1 week", is_step=True) == 7
+    with pytest.raises(BadDuration, match="'1 month' has months, and a month has no fixed width"):
+        parse_duration(KeyType.DATE, "1 month", is_step=True)
 
 
 @given(st.sampled_from(list(KeyType)), st.text(max_size=12))

@@ -242,10 +242,10 @@ OF_THEIR_OWN_FILES = {
     "runtime/artifacts.py",
     "runtime/directories.py",
     "stack",
-    "gateway/lake_arm/spill_directory.py",
+    "gateway/executor",
     "lake/files",
     "parquet/sort/external_sort.py",
-    "ops/doctor/warehouse_rights.py",
+    "ops/health/warehouse_look.py",
 }
 """They delete directories, sockets and temporary files that they made on this machine, or the one file that `doctor`
 wrote; no file of the lake."""

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from typing import cast
 
 import pyarrow as pa
@@ -27,6 +28,7 @@ from thermocline.gateway.sessions.upstream import PostgresEndpoint, UpstreamConn
 from thermocline.gateway.sql.syntax.statements import parse_statement, split_statements
 from thermocline.gateway.sql.values import Constant, Infinity, NotProvable, parse_array, parse_value
 from thermocline.gateway.whole_query.whole_query_service import WholeQueryService
+from thermocline.gateway.wire.binary_format import to_binary
 from thermocline.gateway.wire.frames import ClientFrameReader, Frame, ServerFrameReader
 from thermocline.gateway.wire.frontend_messages import SYNC
 from thermocline.gateway.wire.row_encoding import encode_copy, encode_rows, render_date, render_timestamp, to_text
@@ -296,6 +298,8 @@ PRINTED = {
         "1.5e-07": 1.5e-7,
         "9.999999999999999e+22": 1e23,
         "5e-324": 5e-324,
+        "7.120236347223045e-307": 2.0**-1017,
+        "7.174648137343064e-43": 2.0**-140,
         "1.7976931348623157e+308": 1.7976931348623157e308,
         "51255482385.67197": 51255482385.67197,
         "NaN": float("nan"),
@@ -335,6 +339,23 @@ def test_the_end_of_a_day_is_a_time_and_what_lies_behind_is_none() -> None:
     assert to_text(times).to_pylist() == ["00:00:00", None, "24:00:00", "12:00:00.5"]
     with pytest.raises(ValueError, match=r"beyond 24:00"):
         to_text(pa.array([86_400_000_001], pa.int64()).cast(pa.time64("us")))
+
+
+@pytest.mark.parametrize(
+    ("kind", "oid", "outside"),
+    [
+        (pa.date32(), 1082, (-2_440_589, 2_145_031_949)),
+        (pa.timestamp("us"), 1114, (-2_440_588 * 86_400_000_000 - 1,)),
+        (pa.timestamp("us", "UTC"), 1184, (-2_440_588 * 86_400_000_000 - 1,)),
+    ],
+)
+def test_no_day_beyond_the_calendar_of_postgres_is_sent(kind: pa.DataType, oid: int, outside: tuple[int, ...]) -> None:
+    """DuckDB computes `date - integer` further back than Postgres, which raises an error instead."""
+    for number in outside:
+        column = pa.array([0, None, number], pa.int32() if kind == pa.date32() else pa.int64()).cast(kind)
+        for render in (to_text, partial(to_binary, oid=oid)):
+            with pytest.raises(ValueError, match=r"beyond Postgres' calendar"):
+                render(column)
 
 
 @given(st.lists(st.integers(1, 700_000), max_size=20))

@@ -19,7 +19,7 @@ from thermocline.lake.commit.evolve_schema import write_evolved
 from thermocline.lake.files.other_writers import find_other_writer
 from thermocline.lake.files.store_clock import read_store_clock
 from thermocline.lake.read.metadata_file import read_metadata_file
-from thermocline.lake.read.table_metadata import read_lake_table
+from thermocline.lake.read.table_metadata import forget_cached_tables, read_lake_table
 from thermocline.runtime.locations import without_file_scheme
 
 pytestmark = pytest.mark.unit
@@ -85,7 +85,7 @@ def test_versions_that_left_the_log_other_tables_and_waste_are_not_meant(history
     path = Path(without_file_scheme(head))
     path.write_text(json.dumps({**told, "metadata-log": told["metadata-log"][-1:]}))
     history.stamp(head)
-    read_lake_table.cache_clear()
+    forget_cached_tables()
     other = path.with_name("00003-other.metadata.json")
     other.write_text(json.dumps({**told, "table-uuid": str(uuid.uuid4())}))
     path.with_name("v3.metadata.json").write_text("left behind")
@@ -104,7 +104,7 @@ def test_a_newer_version_under_a_number_that_left_the_log_is_somebody_elses(hist
     told = read_metadata_file(head)
     path.write_text(json.dumps({**told, "metadata-log": told["metadata-log"][-1:]}))
     history.stamp(head)
-    read_lake_table.cache_clear()
+    forget_cached_tables()
     assert history.found(head) is None
     other = path.with_name(name)
     other.write_text(json.dumps(told))

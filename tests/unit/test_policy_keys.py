@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thermocline.core.policy.key_types import render_value
+from thermocline.core.policy.key_types import HOUR_MS, render_value
 from thermocline.core.policy.keys import KEYS, PRESETS, SPELLINGS, parse_value, preset_value
 from thermocline.core.policy.operations import OPERATIONS, is_enabled, parse_operations, plan_operations
-from thermocline.core.policy.policy import HOUR_MS, Policy
+from thermocline.core.policy.policy import Policy
 from thermocline.core.policy.policy_layers import PolicyChanges, parse_changes, policy_from_json, policy_to_json
 from thermocline.errors.maintenance import (
     BadPolicyValue,

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from thermocline.core.policy.key_types import DAY_MS
-from thermocline.core.policy.policy import HOUR_MS
+from thermocline.core.policy.key_types import DAY_MS, HOUR_MS
 from thermocline.core.policy.policy_layers import (
     EXPIRY_OFF,
     NOTHING,
@@ -204,6 +203,61 @@ def test_settings_in_the_s3_tables_style_are_a_layer_of_the_policy() -> None:
     for wrong in wrongs:
         with pytest.raises(BadPolicyValue):
             parse_s3_tables(wrong)
+
+
+@pytest.mark.conforms("M-034")
+@pytest.mark.parametrize(
+    ("response", "values"),
+    [
+        (
+            """{
+    "tableARN": "arn:aws:s3tables:us-east-1:111122223333:bucket/b/table/8a1b2c3d-0000-4000-8000-000000000000",
+    "configuration": {
+        "icebergCompaction": {
+            "status": "enabled",
+            "settings": {"icebergCompaction": {"targetFileSizeMB": 512, "strategy": "auto"}}
+        },
+        "icebergSnapshotManagement": {
+            "status": "enabled",
+            "settings": {"icebergSnapshotManagement": {"minSnapshotsToKeep": 1, "maxSnapshotAgeHours": 120}}
+        }
+    }
+}""",
+            {
+                "rewrite_enabled": True,
+                "delete_compaction_enabled": True,
+                "rewrite_target_bytes": 512 * 1_048_576,
+                "rewrite_strategy": "auto",
+                "snapshot_expiry_enabled": True,
+                "snapshot_min_retained": 1,
+                "snapshot_retention_ms": 120 * HOUR_MS,
+            },
+        ),
+        (
+            """{
+    "tableBucketARN": "arn:aws:s3tables:us-east-1:111122223333:bucket/b",
+    "configuration": {
+        "icebergUnreferencedFileRemoval": {
+            "status": "enabled",
+            "settings": {"icebergUnreferencedFileRemoval": {"unreferencedDays": 3, "nonCurrentDays": 10}}
+        }
+    }
+}""",
+            {"orphan_sweep_enabled": True, "orphan_grace_ms": 13 * DAY_MS},
+        ),
+    ],
+)
+def test_a_response_of_s3_tables_is_taken_as_the_aws_cli_prints_it(response: str, values: dict[str, object]) -> None:
+    document = json.loads(response)
+    assert parse_s3_tables(document).values == values
+    assert parse_s3_tables(document | {"ResponseMetadata": {"HTTPStatusCode": 200}}).values == values
+    assert parse_s3_tables(document["configuration"]).values == values
+
+
+@pytest.mark.parametrize("wrong", [{"configuration": []}, {"configuration": {}, "icebergCompaction": {}}])
+def test_a_response_of_another_form_is_refused(wrong: object) -> None:
+    with pytest.raises(BadPolicyValue):
+        parse_s3_tables(wrong)
 
 
 @pytest.mark.conforms("M-002", "O-036")

@@ -1,4 +1,4 @@
-"""What the lake's schema needs for the columns wished for: by the fields' numbers, never by their names."""
+"""What the lake's schema needs for the columns requested for: by the fields' numbers, never by their names."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_type_iceberg_cannot_promote_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("held", "wished", "can"),
+    ("held", "requested", "can"),
     [
         ("int", "long", True),
         ("long", "int", False),
@@ -77,8 +77,8 @@ def test_a_type_iceberg_cannot_promote_is_named() -> None:
         ("int", "string", False),
     ],
 )
-def test_promotions_are_those_that_keep_every_value(held: str, wished: str, can: bool) -> None:
-    assert can_promote(held, wished) is can
+def test_promotions_are_those_that_keep_every_value(held: str, requested: str, can: bool) -> None:
+    assert can_promote(held, requested) is can
 
 
 @pytest.mark.parametrize(

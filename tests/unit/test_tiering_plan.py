@@ -13,7 +13,8 @@ from thermocline.core.axis import AXIS_MAX, AXIS_MIN, KeyType
 from thermocline.core.modes.mode import TIERED_KEEP_HEAP
 from thermocline.core.names import TableName
 from thermocline.core.observation import CutLine, PartitionObservation, PartitionState, TableObservation
-from thermocline.core.plan.tier import TierPlan, plan_tiering, render_plan
+from thermocline.core.plan.preview import RowCount, plan_preview
+from thermocline.core.plan.tier import TierPlan, hold_back, plan_tiering, render_plan, render_waiting
 
 TABLE = TableName("public", "events")
 
@@ -29,7 +30,7 @@ def partition(
         state=state,
         size_bytes=8192,
         is_behind_tiering=behind,
-        is_behind_reclaim=reclaim,
+        is_reclaimable=reclaim,
     )
 
 
@@ -130,10 +131,43 @@ def test_an_interrupted_move_is_taken_up_again() -> None:
 def test_the_plan_is_told_in_sentences() -> None:
     at = seen(10, partition(0, 10, "tiered", reclaim=True), partition(10, 20), partition(20, 30, behind=False))
     assert render_plan(at, plan_tiering(at)) == (
-        "move public.p10 (10 to 20, 8,192 bytes)",
+        "move public.p10 (10 to 20, 8,192 bytes), then drop it from the heap, when no older reader lives",
         "raise the cut-line from 10 to 20",
         "drop public.p0 (0 to 10) from the heap, when no older reader lives",
     )
+
+
+@pytest.mark.conforms("C-222")
+@pytest.mark.parametrize(("lag", "leaves"), [(0, [10]), (1, [])])
+def test_a_partition_leaves_in_the_cycle_that_moves_it_only_without_a_reclaim_lag(lag: int, leaves: list[int]) -> None:
+    at = dataclasses.replace(seen(10, partition(10, 20), partition(20, 30, behind=False)), reclaim_lag=lag)
+    plan = plan_tiering(at)
+    assert [p.lo for p in plan.drop_after_move] == leaves
+    assert plan_preview(at, plan, {p.oid: RowCount(rows=7) for p in plan.move}).moves[0].leaves_heap == (
+        "once 1 newer keys were written" if lag else "in the same cycle"
+    )
+
+
+@pytest.mark.conforms("C-221")
+@pytest.mark.parametrize("now", [10, 11, 19])
+def test_the_partition_that_holds_now_never_moves(now: int) -> None:
+    """Whatever rows say: some lie in the future, beyond its upper bound."""
+    at = seen(0, partition(0, 10), partition(10, 20), partition(20, 30))
+    plan = plan_tiering(dataclasses.replace(at, key_type=KeyType.TIMESTAMPTZ, now=now))
+    assert moved(plan) == [(0, 10)]
+    assert moved(plan_tiering(dataclasses.replace(at, key_type=KeyType.TIMESTAMPTZ, now=20))) == [(0, 10), (10, 20)]
+
+
+@pytest.mark.conforms("C-221")
+def test_of_a_table_that_is_not_started_only_late_partitions_are_captured() -> None:
+    at = seen(20, partition(0, 10), partition(10, 20, "tiered", reclaim=True), partition(20, 30))
+    plan = plan_tiering(at)
+    held = hold_back(plan, at.cut.t)
+    assert (held.capture, held.move, held.drop, held.drop_after_move, held.new_t) == (plan.capture, (), (), (), 20)
+    assert render_waiting("public.events", plan) == (
+        "due are public.p20, public.p10, and nothing moves by itself before `thermocline start public.events`",
+    )
+    assert render_waiting("public.events", held) == ()
 
 
 @st.composite

@@ -1,4 +1,8 @@
-"""The HTTP routes: liveness, readiness and metrics."""
+"""The HTTP routes: liveness, readiness and metrics.
+
+`/healthz` says that this process lives; `/readyz` that the stack does its work, by the conditions of
+`core/health/health_conditions.py`, from an observation that is made in the background.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +12,16 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from thermocline import __version__
 from thermocline.api.catalog_metrics import catalog_registry
-from thermocline.api.readiness import why_not_ready
+from thermocline.api.health_metrics import health_registry
+from thermocline.api.health_watch import HealthWatch
 from thermocline.runtime.settings import Settings
 
 
-def make_app(settings: Settings) -> FastAPI:
+def make_app(settings: Settings, watch: HealthWatch | None = None) -> FastAPI:
     """The application for these settings."""
-    catalog = catalog_registry(settings)
+    watch = watch or HealthWatch(settings)
+    watch.start()
+    catalog, health = catalog_registry(settings), health_registry(watch)
     app = FastAPI(
         title="Thermocline", version=__version__, docs_url=None, redoc_url=None, openapi_url="/api/openapi.json"
     )
@@ -26,15 +33,23 @@ def make_app(settings: Settings) -> FastAPI:
 
     @app.get("/readyz")
     def readyz() -> JSONResponse:
-        """200 when Postgres, catalog and gateway can be reached; else 503 with the reason."""
-        reason = why_not_ready(settings)
-        if reason is None:
-            return JSONResponse({"status": "ready"})
-        return JSONResponse({"status": "not ready", "reason": reason}, status_code=503)
+        """200 while no condition of the stack's health is red; else 503 with the reasons."""
+        state = watch.read()
+        problems = [
+            {"check": found.check, "verdict": found.verdict, "seen": found.seen, "fix": found.fix}
+            for found in state.findings
+            if found.verdict != "ok"
+        ]
+        if not state.reds:
+            return JSONResponse({"status": "ready", "problems": problems})
+        reason = " ".join(f"{found.sentence.rstrip('.')}." for found in state.reds)
+        return JSONResponse({"status": "not ready", "reason": reason, "problems": problems}, status_code=503)
 
     @app.get("/metrics")
     def metrics() -> Response:
         """Metrics in the text format of Prometheus."""
-        return Response(generate_latest() + generate_latest(catalog), media_type=CONTENT_TYPE_LATEST)
+        return Response(
+            generate_latest() + generate_latest(health) + generate_latest(catalog), media_type=CONTENT_TYPE_LATEST
+        )
 
     return app

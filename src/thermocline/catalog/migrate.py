@@ -33,8 +33,8 @@ from thermocline.catalog.schema_objects import (
     record_existing_objects,
     record_objects,
 )
-from thermocline.errors import CatalogNotUpgraded, CatalogTooNew, CatalogTooOld, MigrationChanged
-from thermocline.runtime.pg import Connection
+from thermocline.errors import CatalogNotUpgraded, CatalogTooNew, CatalogTooOld, MigrationChanged, MissingPrivilege
+from thermocline.runtime.pg import Connection, rows_by_name
 
 _LOCK_KEY = 7_461_001_913
 _BOOKKEEPING = """
@@ -226,3 +226,21 @@ def _apply_reference_tables(conn: Connection) -> None:
             record_objects(conn, {("rows", table.name): table.sha256})
     names = [table.name for table in REFERENCE_TABLES]
     conn.execute("delete from thermocline.schema_objects where kind = 'rows' and name <> all (%s)", [names])
+
+
+def check_catalog_is_ours(conn: Connection) -> None:
+    """Refuse a role that cannot write the catalog somebody else made in this database."""
+    catalog = (
+        rows_by_name(conn)
+        .execute(
+            "select current_user::text as role, pg_get_userbyid(n.nspowner) as owner,"
+            " pg_has_role(current_user, n.nspowner, 'USAGE') as may_write"
+            " from pg_namespace n where n.nspname = 'thermocline'"
+        )
+        .fetchone()
+    )
+    if catalog and not catalog.may_write:
+        raise MissingPrivilege(
+            f"The catalog in this database belongs to role {catalog.owner}, and role {catalog.role} may not write it.",
+            hint=f"Run as {catalog.owner} or as a superuser.",
+        )

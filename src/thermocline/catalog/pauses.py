@@ -73,6 +73,11 @@ def note_cycle(
     )
 
 
+def note_success(conn: Connection, table_id: int) -> None:
+    """Count a cycle whose every part succeeded; tiering may succeed again and again while folding fails."""
+    conn.execute(_QUERIES["note_success"], {"table_id": table_id})
+
+
 def read_cycle(conn: Connection, table_id: int) -> CycleState | None:
     row = conn.cursor(row_factory=dict_row).execute(_QUERIES["cycle"], {"table_id": table_id}).fetchone()
     return CycleState(**{**row, "deferred": tuple(row["deferred"])}) if row else None

@@ -76,3 +76,8 @@ def read_swept(conn: Connection) -> dict[TableName, int]:
 def release_pin(conn: Connection, pin: int) -> bool:
     """Release a pin as its holder or as an operator; False if there was no such pin."""
     return conn.execute(_QUERIES["release"], {"pin": pin}).fetchone() == (True,)
+
+
+def was_ever_taken(conn: Connection, pin: int) -> bool:
+    """Whether a pin of this number was taken at some time; a released or expired one leaves no row."""
+    return conn.execute(_QUERIES["was_taken"], {"pin": pin}).fetchone() == (True,)

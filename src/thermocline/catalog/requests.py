@@ -10,6 +10,7 @@ from typing import Any
 from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
 
+from thermocline.core.messages.progress import Progress, progress_from_json
 from thermocline.runtime.pg import Connection, load_queries, rows_by_name
 
 WORKER_APPLICATION = "thermocline worker"
@@ -32,6 +33,7 @@ class RequestState:
 
     state: str
     progress: str | None
+    measured: Progress | None
     result: dict[str, Any] | None
 
 
@@ -55,6 +57,12 @@ def read_live_worker(conn: Connection) -> str | None:
     return row.name if row else None
 
 
+def is_worker_alive(conn: Connection, pid: int) -> bool:
+    """Whether the worker with this process id on this machine is connected."""
+    values = {"pid": pid, "host": socket.gethostname()}
+    return conn.execute(_QUERIES["is_worker_alive"], values).fetchone() == (True,)
+
+
 def file_request(conn: Connection, table_id: int, verb: str) -> int:
     """File a request; the same one while it is pending or running returns its id."""
     row = rows_by_name(conn).execute(_QUERIES["file"], {"table_id": table_id, "verb": verb}).fetchone()
@@ -67,8 +75,13 @@ def take_request(conn: Connection, worker: str) -> Request | None:
     return conn.cursor(row_factory=class_row(Request)).execute(_QUERIES["take"], {"worker": worker}).fetchone()
 
 
-def note_progress(conn: Connection, request_id: int, progress: str) -> None:
-    conn.execute(_QUERIES["progress"], {"id": request_id, "progress": progress})
+def note_progress(conn: Connection, request_id: int, told: str | Progress) -> None:
+    conn.execute(_QUERIES["progress"], {"id": request_id, **progress_values(told)})
+
+
+def progress_values(told: str | Progress) -> dict[str, Any]:
+    """The columns that progress is stored in."""
+    return {"progress": str(told), "measured": Jsonb(told.to_json()) if isinstance(told, Progress) else None}
 
 
 def finish_request(conn: Connection, request_id: int, state: str, result: dict[str, Any]) -> None:
@@ -76,4 +89,12 @@ def finish_request(conn: Connection, request_id: int, state: str, result: dict[s
 
 
 def read_request(conn: Connection, request_id: int) -> RequestState | None:
-    return conn.cursor(row_factory=class_row(RequestState)).execute(_QUERIES["state"], {"id": request_id}).fetchone()
+    return read_state_row(conn.execute(_QUERIES["state"], {"id": request_id}).fetchone())
+
+
+def read_state_row(row: tuple[Any, ...] | None) -> RequestState | None:
+    """state, progress, measured, result"""
+    if row is None:
+        return None
+    measured = None if row[2] is None else progress_from_json(row[2])
+    return RequestState(state=row[0], progress=row[1], measured=measured, result=row[3])

@@ -31,7 +31,7 @@ from thermocline.runtime.pg import Connection, load_queries
 _QUERIES = load_queries("thermocline.catalog", "queries/schema_objects.sql")
 _RETIRED = frozenset(
     {
-        *(("functions", name) for name in ("claim_home", "filled", "is_home", "note_home", "rendered")),
+        *(("functions", name) for name in ("claim_home", "filled", "is_home", "note_home", "rendered", "view_extras")),
         *(("triggers", name) for name in ("tables.note_home", "lake_tables.note_home")),
     }
 )

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from datetime import datetime
 from typing import Any
 
 from thermocline.catalog.migrate import check_version_current
 from thermocline.core.axis import KeyType
 from thermocline.core.columns import LakeColumn
+from thermocline.core.messages.nearest import render_nearest
 from thermocline.core.modes.mode import Mode, mode_named
+from thermocline.core.modes.table_settings import TableSettings
 from thermocline.core.names import TableName
 from thermocline.errors import NotRegistered
 from thermocline.runtime.pg import Connection, load_queries, rows_by_name
@@ -42,6 +45,8 @@ class NewTable:
     premake: int = 2
     profile: str | None = None
     lake_until: int | None = None
+    is_started: bool = False
+    """Partitions move, leave the heap and expire by themselves."""
 
     @property
     def lake(self) -> TableName:
@@ -56,6 +61,16 @@ class RegisteredTable(NewTable):
     id: int
     columns: tuple[LakeColumn, ...]
     attnums: tuple[int, ...]
+    started_at: datetime | None = None
+
+    @property
+    def settings(self) -> TableSettings:
+        return TableSettings(
+            tiering_lag=self.tiering_lag,
+            reclaim_lag=self.reclaim_lag,
+            lake_retention=self.lake_retention,
+            premake=self.premake,
+        )
 
     @property
     def lake_identifier(self) -> str:
@@ -76,7 +91,8 @@ def find_table(conn: Connection, name: TableName) -> RegisteredTable:
             hint="Run `thermocline init` first.",
         )
     if (found := read_table(conn, name)) is None:
-        raise NotRegistered(f"{name} is not registered.")
+        nearest = render_nearest(str(name), [str(one.name) for one in read_tables(conn)], otherwise=NotRegistered.hint)
+        raise NotRegistered(f"{name} is not registered.", hint=nearest)
     return found
 
 
@@ -116,6 +132,7 @@ def insert_table(
             "premake": table.premake,
             "profile": table.profile,
             "lake_until": table.lake_until,
+            "is_started": table.is_started,
         },
     ).fetchone()
     assert row is not None
@@ -143,6 +160,35 @@ def insert_table(
 
 def delete_table(conn: Connection, table_id: int) -> None:
     conn.execute(_QUERIES["delete_table"], {"table_id": table_id})
+
+
+def start_table(conn: Connection, table_id: int) -> bool:
+    """Let partitions move by themselves; False when they did already."""
+    return conn.execute(_QUERIES["start"], {"table_id": table_id}).rowcount == 1
+
+
+def stop_table(conn: Connection, table_id: int) -> bool:
+    """Let partitions move only by hand; False when they did already."""
+    return conn.execute(_QUERIES["stop"], {"table_id": table_id}).rowcount == 1
+
+
+def is_started(conn: Connection, table_id: int) -> bool:
+    """Whether partitions move by themselves now; not of a table that was unregistered."""
+    return conn.execute(_QUERIES["is_started"], {"table_id": table_id}).fetchone() == (True,)
+
+
+def read_reclaim_lag(conn: Connection, table_id: int) -> int | None:
+    row = conn.execute(_QUERIES["reclaim_lag"], {"table_id": table_id}).fetchone()
+    return None if row is None else int(row[0])
+
+
+def read_not_started(conn: Connection) -> tuple[str, ...]:
+    """The names of the tables that move nothing by themselves."""
+    return tuple(row.name for row in rows_by_name(conn).execute(_QUERIES["not_started"]))
+
+
+def change_settings(conn: Connection, table_id: int, requested: TableSettings) -> None:
+    conn.execute(_QUERIES["change_settings"], {"table_id": table_id, **asdict(requested)})
 
 
 def insert_event(conn: Connection, table_id: int | None, action: str, sentence: str) -> None:
@@ -175,6 +221,8 @@ def _read_registration(conn: Connection, row: Any) -> RegisteredTable:
         premake=row.premake,
         profile=row.profile,
         lake_until=row.lake_until,
+        is_started=row.started_at is not None,
+        started_at=row.started_at,
         columns=tuple(
             LakeColumn(
                 name=column.name,

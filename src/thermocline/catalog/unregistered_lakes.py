@@ -12,6 +12,8 @@ import uuid
 from dataclasses import dataclass, fields
 from typing import Any
 
+from psycopg.types.json import Jsonb
+
 from thermocline.core.axis import KeyType
 from thermocline.core.columns import LakeColumn
 from thermocline.core.names import TableName
@@ -35,6 +37,20 @@ class PastPartition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KeptSettings:
+    """The settings of the registration that left a lake."""
+
+    mode: str
+    tiering_lag: int
+    reclaim_lag: int
+    lake_retention: int | None
+    partition_width: int | None
+    premake: int
+    seam_schema: str
+    maintenance_policy: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KeptLake:
     """A lake that an unregistration kept. It holds every row below T, except for later changes in the heap."""
 
@@ -55,6 +71,8 @@ class KeptLake:
     columns: tuple[LakeColumn, ...]
     attnums: tuple[int, ...]
     partitions: tuple[PastPartition, ...]
+    settings: KeptSettings | None = None
+    """None where an earlier version left the lake."""
 
 
 def keep_lake(conn: Connection, table_id: int) -> None:
@@ -72,7 +90,12 @@ def forget_kept(conn: Connection, lake_uuid: uuid.UUID) -> None:
 
 
 def adopt_kept(
-    conn: Connection, table_id: int, *, snapshot: int, r: int | None, past: tuple[PastPartition, ...]
+    conn: Connection,
+    table_id: int,
+    *,
+    snapshot: int,
+    r: int | None,
+    past: tuple[PastPartition, ...],
 ) -> None:
     """Give a new registration the published state of the old one, in the transaction of the registration."""
     where: dict[str, Any] = {"table_id": table_id, "s": snapshot, "r": r}
@@ -81,6 +104,12 @@ def adopt_kept(
     for gone in past:
         place = {"schema": gone.name.schema, "name": gone.name.table, "lo": gone.lo, "hi": gone.hi}
         conn.execute(_QUERIES["adopt_partition"], where | place | {"rows": gone.rows})
+
+
+def adopt_policy(conn: Connection, table_id: int, settings: KeptSettings) -> None:
+    """Give a new registration the maintenance policy of the old one."""
+    policy = Jsonb(settings.maintenance_policy)
+    conn.execute(_QUERIES["adopt_policy"], {"table_id": table_id, "policy": policy})
 
 
 def leave_location(conn: Connection, location: str) -> None:
@@ -137,4 +166,5 @@ def _kept_lake(row: Any) -> KeptLake:
             )
             for p in row.partitions
         ),
+        settings=KeptSettings(**row.settings) if row.settings else None,
     )

@@ -6,9 +6,16 @@ from typing import Annotated
 
 import typer
 
-from thermocline.cli.options import DirOption, DsnOption, JsonOption, TableArgument, flag, read_settings
+from thermocline.cli.options import (
+    DirOption,
+    DsnOption,
+    JsonOption,
+    TableArgument,
+    flag,
+    read_settings,
+    read_table_name,
+)
 from thermocline.cli.output import print_json, print_lines
-from thermocline.core.names import parse_table_name
 from thermocline.stack.locate import require_dsn
 
 KeepOption = Annotated[
@@ -33,12 +40,13 @@ def advise(
     dsn: DsnOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Recommend a mode for a table, with reasons; nothing is changed."""
+    """Recommend a mode for a table, with reasons, and say what `register` would refuse; nothing is changed."""
     from thermocline.core.modes.advice import Needs
     from thermocline.ops.inspect.advise import advise_table
 
     needs = Needs(keep_everything=keep_everything, trail_seconds=trail_seconds)
-    advice = advise_table(require_dsn(read_settings(dir=directory, dsn=dsn)), parse_table_name(table), needs)
+    loaded = read_settings(dir=directory, dsn=dsn)
+    advice = advise_table(require_dsn(loaded), read_table_name(loaded, table), needs, loaded.values)
     if json:
         print_json(advice)
     else:

@@ -1,4 +1,5 @@
-"""What cannot be undone asks for the table's name: typed by a person, or given by a script, never assumed."""
+"""What cannot be undone asks for the table's name: typed by a person, or given by a script, never assumed. What can be
+undone asks a person yes or no."""
 
 from __future__ import annotations
 
@@ -8,6 +9,12 @@ import typer
 
 from thermocline.core.names import TableName
 from thermocline.errors import NotConfirmed
+
+
+def check_agreed(question: str, *, refusal: str) -> None:
+    """Ask a person at a terminal to agree to what can be undone; a script goes on."""
+    if sys.stdin.isatty() and not typer.confirm(question, err=True):
+        raise NotConfirmed(f"{refusal}: the question was answered with no.", hint="Nothing was changed.")
 
 
 def check_name_typed(name: TableName, given: str | None, *, flag: str, warning: str, refusal: str) -> None:

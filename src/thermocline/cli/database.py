@@ -6,7 +6,15 @@ from typing import Annotated
 
 import typer
 
-from thermocline.cli.options import DirOption, DsnOption, JsonOption, flag, read_settings
+from thermocline.cli.options import (
+    DirOption,
+    DsnOption,
+    JsonOption,
+    TakeOverOption,
+    WarehouseOption,
+    flag,
+    read_settings,
+)
 from thermocline.cli.output import print_json, print_lines, print_message, print_table
 from thermocline.runtime.settings_layers import render_settings
 from thermocline.stack.credentials import forget_password
@@ -22,6 +30,8 @@ def add_commands(app: typer.Typer) -> None:
 def init(
     directory: DirOption = None,
     dsn: DsnOption = None,
+    warehouse: WarehouseOption = None,
+    take_over: TakeOverOption = False,
     rotate_logins: Annotated[
         bool,
         flag("--rotate-logins", "Give every role's login at the gateway a new password."),
@@ -32,19 +42,22 @@ def init(
     ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Create or upgrade the catalog in a database; may be repeated."""
+    """Create or upgrade the catalog in a database, with the places of its lake and gateway; may be repeated."""
     from thermocline.ops.admin import init_database as ops
+    from thermocline.ops.admin.places import wanted_places
 
-    loaded = read_settings(dir=directory, dsn=dsn)
-    host, port = loaded.values.gateway_hosts_and_ports
+    loaded = read_settings(dir=directory, dsn=dsn, warehouse=warehouse)
     patience = loaded.values.connect_timeout_seconds
     report = ops.init_database(
-        require_dsn(loaded), ops.GatewayAddress(host=host, port=port), connect_timeout_seconds=patience
+        require_dsn(loaded),
+        wanted_places(loaded.values),
+        take_over=take_over,
+        claim=claim,
+        connect_timeout_seconds=patience,
     )
     if claim:
-        unbound = ops.claim_database(require_dsn(loaded), connect_timeout_seconds=patience)
         print_message("the lake belongs to this database from now on")
-        for left in unbound:
+        for left in report.unbound:
             print_message(
                 f"{left.table} is not the table that was registered ({left.reason}); nothing of it moves. "
                 "Unregister it."
@@ -59,6 +72,7 @@ def init(
         print_lines(
             [
                 f"the catalog has version {report.catalog_version}",
+                f"lakes are made in {report.warehouse}",
                 f"Postgres looks for the gateway at {report.gateway}, where role {report.gateway_login} has a login",
             ]
         )

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import typer
 
-from thermocline.cli.options import DirOption, DryRunOption, DsnOption, JsonOption, TableArgument, read_settings
+from thermocline.cli.options import (
+    DirOption,
+    DryRunOption,
+    DsnOption,
+    JsonOption,
+    TableArgument,
+    read_settings,
+    read_table_name,
+)
 from thermocline.cli.output import print_json, print_lines
-from thermocline.core.names import parse_table_name
 from thermocline.stack.locate import require_dsn
 
 
@@ -25,7 +32,7 @@ def sync_grants(
     from thermocline.ops.admin.sync_grants import sync_grants as renew
 
     loaded = read_settings(dir=directory, dsn=dsn)
-    report = renew(require_dsn(loaded), parse_table_name(table), dry_run=dry_run)
+    report = renew(require_dsn(loaded), read_table_name(loaded, table), dry_run=dry_run)
     if json:
         print_json(report)
     else:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from thermocline.cli.options import DirOption, DsnOption, JsonOption, option, read_settings, share_with_commands
+from thermocline.cli.options import DirOption, DsnOption, JsonOption, list_without_command, option, read_settings
 from thermocline.cli.output import print_json, print_lines, print_table
 from thermocline.core.names import parse_table_name
 from thermocline.stack.locate import require_dsn
@@ -21,16 +21,8 @@ lake_tables = typer.Typer(help="List, add or remove lake tables to be maintained
 
 
 def add_commands(app: typer.Typer) -> None:
+    list_without_command(lake_tables, list_tables)
     app.add_typer(lake_tables, name="lake")
-
-
-@lake_tables.callback(invoke_without_command=True)
-def list_without_command(
-    context: typer.Context, directory: DirOption = None, dsn: DsnOption = None, json: JsonOption = False
-) -> None:
-    share_with_commands(context, directory=directory, dsn=dsn, json=json)
-    if context.invoked_subcommand is None:
-        list_tables(directory, dsn, json)
 
 
 @lake_tables.command("list")

@@ -17,6 +17,7 @@ from typer.exceptions import TyperException
 from thermocline import __version__
 from thermocline.cli import (
     advise,
+    alter,
     database,
     explain,
     grants,
@@ -30,21 +31,21 @@ from thermocline.cli import (
     register,
     show,
     stack,
+    start,
     tables,
     tier_and_fold,
     truncate,
     verify,
 )
-from thermocline.cli.options import flag
-from thermocline.cli.output import print_error, print_lines, print_message
-from thermocline.errors import ThermoclineError, UsageError
+from thermocline.cli.options import JsonOption, flag
+from thermocline.cli.output import print_error, print_json, print_lines
+from thermocline.errors import Interrupted, ThermoclineError, UsageError
 
-EXIT_FAILED, EXIT_INTERRUPTED = 1, 130
+EXIT_FAILED = 1
 
 app = typer.Typer(
     name="thermocline",
     help="One table across Postgres and Apache Iceberg.",
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
@@ -54,6 +55,8 @@ for module in (
     database,
     advise,
     register,
+    start,
+    alter,
     tables,
     show,
     tier_and_fold,
@@ -77,29 +80,47 @@ def main(
     context: typer.Context,
     debug: Annotated[bool, flag("--debug", "Show tracebacks.")] = False,
     version: Annotated[bool, flag("--version", "Print the version.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """One table across Postgres and Apache Iceberg: recent rows in Postgres, history in the lake."""
-    if version:
+    if json and context.invoked_subcommand is not None:
+        context.default_map = {context.invoked_subcommand: {"json": True}}
+    if version and json:
+        print_json({"version": __version__})
+    elif version:
         print_lines([f"thermocline {__version__}"])
     elif context.invoked_subcommand is None:
-        print_lines(render_tree())
+        show_help(json)
 
 
 @app.command("help")
-def show_help() -> None:
+def show_help(json: JsonOption = False) -> None:
     """List the commands."""
-    print_lines(render_tree())
+    if json:
+        commands = [{"name": name, "help": sentence} for name, sentence in list_commands()]
+        print_json({"version": __version__, "commands": commands})
+    else:
+        print_lines(render_tree())
 
 
-def render_tree() -> list[str]:
+def list_commands() -> list[tuple[str, str]]:
     """Every command with its sentence."""
     group = typer.main.get_command(app)
     assert isinstance(group, TyperGroup)
     shown = {name: command for name, command in group.commands.items() if not command.hidden}
-    width = max(len(name) for name in shown)
+    return [(name, command.get_short_help_str(140)) for name, command in shown.items()]
+
+
+def render_tree() -> list[str]:
+    commands = list_commands()
+    width = max(len(name) for name, _ in commands)
     lines = [f"thermocline {__version__}: one table across Postgres and Apache Iceberg", ""]
-    lines += [f"  {name:<{width}}  {command.get_short_help_str(140)}" for name, command in shown.items()]
-    return [*lines, "", "Every command answers --help and takes --json; --debug shows tracebacks."]
+    lines += [f"  {name:<{width}}  {sentence}" for name, sentence in commands]
+    return [
+        *lines,
+        "",
+        "Every command answers --help and takes --json; --debug shows tracebacks; --install-completion is for shells.",
+    ]
 
 
 def run(arguments: list[str] | None = None) -> NoReturn:
@@ -110,49 +131,48 @@ def run(arguments: list[str] | None = None) -> NoReturn:
 
 
 def _exit_code(arguments: list[str], debug: bool) -> int:
-    import psycopg
-
-    from thermocline.runtime.pg import postgres_failed
-
     try:
         outcome = typer.main.get_command(app).main(arguments, prog_name="thermocline", standalone_mode=False)
         return outcome if isinstance(outcome, int) else 0
     except typer.Exit as leaving:
-        return leaving.exit_code
-    except TyperException as problem:
-        sentence = problem.format_message()
-        print_error(
-            UsageError(
-                sentence if sentence.endswith((".", "?")) else f"{sentence}.",
-                hint="`thermocline help` lists the commands, and each of them answers --help.",
-            )
-        )
-        return problem.exit_code
-    except (KeyboardInterrupt, typer.Abort):
-        print_message("stopped by Ctrl-C")
-        return EXIT_INTERRUPTED
-    except ThermoclineError as problem:
-        if debug:
-            raise
-        print_error(problem)
-        return problem.exit_code
-    except psycopg.Error as problem:
-        if debug:
-            raise
-        print_error(postgres_failed(problem))
-        return EXIT_FAILED
+        if leaving.exit_code != Interrupted.exit_code:  # so does Typer pass Ctrl-C on
+            return leaving.exit_code
+        problem: ThermoclineError = Interrupted()
     except BrokenPipeError:
         return EXIT_FAILED
-    except Exception as problem:
-        if debug:
+    except (KeyboardInterrupt, typer.Abort):
+        problem = Interrupted()
+    except Exception as raised:
+        problem = render_problem(raised)
+        if debug and not isinstance(raised, TyperException):
             raise
-        print_error(
-            ThermoclineError(
-                f"An unexpected {type(problem).__name__}: {str(problem).strip() or 'no message'}.",
-                hint="This is a defect of thermocline; run the command again with --debug and report what it shows.",
-            )
+    print_error(problem, json="--json" in arguments)
+    return problem.exit_code
+
+
+def render_problem(raised: Exception) -> ThermoclineError:
+    """The error that a person or a script is told of, whatever was raised."""
+    if isinstance(raised, ThermoclineError):
+        return raised
+    if isinstance(raised, TyperException):
+        sentence = raised.format_message()
+        refusal = UsageError(
+            sentence if sentence.endswith((".", "?")) else f"{sentence}.",
+            hint="`thermocline help` lists the commands, and each of them answers --help.",
         )
-        return EXIT_FAILED
+        refusal.exit_code = raised.exit_code
+        return refusal
+    if "psycopg" in sys.modules:  # else nothing can have raised an error of Postgres, and it is slow to load
+        import psycopg
+
+        from thermocline.runtime.pg import postgres_failed
+
+        if isinstance(raised, psycopg.Error):
+            return postgres_failed(raised)
+    return ThermoclineError(
+        f"An unexpected {type(raised).__name__}: {str(raised).strip() or 'no message'}.",
+        hint="This is a defect of thermocline; run the command again with --debug and report what it shows.",
+    )
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from thermocline.cli.completion import complete_engine, complete_operations, complete_preset
 from thermocline.cli.options import (
     DirOption,
     DryRunOption,
@@ -19,12 +20,16 @@ from thermocline.cli.options import (
     flag,
     option,
     read_settings,
+    read_table_name,
     setting_option,
+    table_argument,
 )
-from thermocline.cli.output import print_json, print_lines, progress_printer
-from thermocline.core.names import parse_table_name
+from thermocline.cli.output import print_json, print_lines, print_table
+from thermocline.cli.progress import show_progress
+from thermocline.core.messages.nearest import render_nearest
 from thermocline.core.policy.operations import parse_operations
-from thermocline.errors import UsageError
+from thermocline.errors import EngineUnknown, UsageError
+from thermocline.runtime.settings import MAINTENANCE_ENGINES
 from thermocline.stack.locate import require_dsn
 
 
@@ -35,11 +40,13 @@ def add_commands(app: typer.Typer) -> None:
 
 def maintain(
     table: TableArgument,
-    operations: Annotated[str, option("--operations", "Operations, comma-separated.", default="all")] = "",
+    operations: Annotated[
+        str, option("--operations", "Operations, comma-separated.", default="all", complete=complete_operations)
+    ] = "",
     where: Annotated[str | None, option("--where", "Partitions to compact: day = '2026-03-15'.", default="all")] = None,
     engine: Annotated[
         str | None,
-        setting_option("maintenance_engine", "--engine"),
+        setting_option("maintenance_engine", "--engine", complete=complete_engine),
     ] = None,
     ignore_pacing: Annotated[bool, flag("--ignore-pacing", "Run in quiet windows and at full speed.")] = False,
     directory: DirOption = None,
@@ -51,16 +58,16 @@ def maintain(
     json: JsonOption = False,
 ) -> None:
     """Run a maintenance pass over a table's lake, now."""
-    from thermocline.maintain.engines.named import engine_named
+    from thermocline.maintain.context import PassRequest
     from thermocline.maintain.format.plugins import load_formats
     from thermocline.maintain.pass_requests import force_pass
-    from thermocline.maintain.run_pass import PassRequest
 
     load_formats()
-    name = parse_table_name(table)
-    if engine is not None:
-        engine_named(engine)
-    wish = PassRequest(
+    if engine is not None and engine not in MAINTENANCE_ENGINES:
+        raise EngineUnknown(
+            f"unknown THERMOCLINE_MAINTENANCE_ENGINE {engine!r}", hint=render_nearest(engine, MAINTENANCE_ENGINES)
+        )
+    request = PassRequest(
         operations=parse_operations(operations),
         where=where,
         engine=engine,
@@ -68,49 +75,61 @@ def maintain(
         ignore_pacing=ignore_pacing,
     )
     loaded = read_settings(dir=directory, dsn=dsn)
-    report = force_pass(
-        require_dsn(loaded),
-        name,
-        settings=loaded.values,
-        wish=wish,
-        report_progress=progress_printer(silent=json),
-        local=local,
-        wait=not no_wait,
-        timeout_seconds=timeout_seconds,
-    )
+    with show_progress(silent=json) as report_progress:
+        report = force_pass(
+            require_dsn(loaded),
+            read_table_name(loaded, table),
+            settings=loaded.values,
+            request=request,
+            report_progress=report_progress,
+            local=local,
+            wait=not no_wait,
+            timeout_seconds=timeout_seconds,
+        )
     if json:
         print_json(report)
     else:
         print_lines(render_report(report))
+        if report.get("dry_run"):
+            print_plan(report)
     if report.get("status") == "failed":
         raise typer.Exit(1)
 
 
 def render_report(report: dict[str, Any]) -> list[str]:
-    """The result sentence; for a dry run also what each operation would do and the bounds it must honour."""
+    """The result sentence; for a dry run also the bounds it must honour."""
     if "sentence" not in report:
         return [f"{report['table']}: request {report['request']} is {report['state']}"]
     lines = [report["sentence"]]
-    if report["dry_run"]:
-        lines += [
-            f"{outcome['operation']}: {detail}" for outcome in report["outcomes"] for detail in outcome["details"]
-        ]
-        if bounds := report["bounds"]:
-            holder = f", held by {bounds['floor_holder']}" if bounds["floor_holder"] else ""
-            lines.append(
-                f"bounds: floor snapshot {bounds['floor_snapshot']}{holder}; {bounds['protected_files']} "
-                "protected files"
-            )
+    if report["dry_run"] and (bounds := report["bounds"]):
+        holder = f", held by {bounds['floor_holder']}" if bounds["floor_holder"] else ""
+        lines.append(
+            f"bounds: floor snapshot {bounds['floor_snapshot']}{holder}; {bounds['protected_files']} protected files"
+        )
     return [*lines, *(f"warning: {warning}" for warning in report["warnings"])]
 
 
+def print_plan(report: dict[str, Any]) -> None:
+    """What each operation of a dry run would do."""
+    print_table(
+        ["operation", "status", "would do"],
+        (
+            [outcome["operation"], outcome["status"], detail]
+            for outcome in report["outcomes"]
+            for detail in (outcome["details"] or [outcome["sentence"]])
+        ),
+    )
+
+
 def policy(
-    table: Annotated[str, typer.Argument(metavar="TABLE", help="schema.table; 'namespace.*' or '*' for many")],
+    table: Annotated[str, table_argument("a table; 'namespace.*' or '*' for many")],
     set_: Annotated[list[str] | None, option("--set", "May be repeated.", default="none", metavar="KEY=VALUE")] = None,
     unset: Annotated[
         list[str] | None, option("--unset", "Return to the default; may be repeated.", default="none", metavar="KEY")
     ] = None,
-    preset: Annotated[str | None, option("--preset", "modak, seaweedfs or artemis.", default="unchanged")] = None,
+    preset: Annotated[
+        str | None, option("--preset", "modak, seaweedfs or artemis.", default="unchanged", complete=complete_preset)
+    ] = None,
     reset: Annotated[bool, flag("--reset", "Return every key to its default.")] = False,
     s3_tables: Annotated[
         Path | None, option("--s3-tables", "JSON file with settings in the S3 Tables style.", default="none")
@@ -131,8 +150,9 @@ def policy(
         given = parse_s3_tables(_read_json(s3_tables))
         changes = PolicyChanges(values={**given.values, **changes.values}, preset=changes.preset)
     loaded = read_settings(dir=directory, dsn=dsn)
+    scope = table if table.endswith("*") else str(read_table_name(loaded, table))
     view = policy_of(
-        require_dsn(loaded), table, PolicyRequest(changes=changes, unset=unset or (), reset=reset), loaded.values
+        require_dsn(loaded), scope, PolicyRequest(changes=changes, unset=unset or (), reset=reset), loaded.values
     )
     if json:
         print_json(view)

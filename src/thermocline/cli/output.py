@@ -1,26 +1,38 @@
-"""What a command prints: data to stdout (one JSON document with --json), messages to stderr."""
+"""What a command prints: data to stdout (one JSON document with --json), messages and errors to stderr.
+
+Colours and live progress are for terminals; NO_COLOR and TERM=dumb are honoured.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TextIO
 
+from thermocline.core.health.finding import Finding
 from thermocline.errors import ThermoclineError
 
+if TYPE_CHECKING:
+    from rich.console import Console
 
-def print_message(sentence: str) -> None:
+_PLAIN_COLUMNS = 200
+_COLOURS = {"red": "31", "yellow": "33", "green": "32", "bold": "1"}
+_VERDICTS = {
+    **dict.fromkeys(("red", "FAIL", "failed", "refused"), "red"),
+    **dict.fromkeys(("yellow", "skipped", "paused", "waiting to restart", "warning"), "yellow"),
+    **dict.fromkeys(("green", "ok", "done", "running", "up"), "green"),
+}
+"""Cells of tables that are a verdict, and their colours."""
+
+
+def print_message(sentence: object) -> None:
     """Print a message for a person to stderr."""
     print(sentence, file=sys.stderr, flush=True)
-
-
-def progress_printer(*, silent: bool) -> Callable[[str], None]:
-    """What prints the progress of a command; nothing where its output is JSON."""
-    return (lambda _sentence: None) if silent else print_message
 
 
 def print_json(document: object) -> None:
@@ -34,9 +46,11 @@ def print_lines(lines: Iterable[str]) -> None:
 
 
 def print_report(report: Mapping[str, Any], *, json: bool) -> None:
-    """Print the report of a verb, or the state of its request."""
+    """Print the report of a verb, a table of what its dry run planned, or the state of its request."""
     if json:
         print_json(report)
+    elif report.get("dry_run"):
+        print_table(["step", f"would be done to {report['table']}"], enumerate(report["plan"], start=1))
     else:
         print_lines(
             [
@@ -48,26 +62,78 @@ def print_report(report: Mapping[str, Any], *, json: bool) -> None:
 
 
 def print_table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print a table; wide values are wrapped, never cut."""
-    from rich.console import Console
+    """Print a table; wide values are wrapped, never cut, and columns of numbers are aligned to the right."""
     from rich.table import Table
+    from rich.text import Text
 
+    cells = [["—" if value is None else str(value) for value in row] for row in rows]
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in headings:
-        table.add_column(heading, overflow="fold")
-    for row in rows:
-        table.add_row(*("—" if value is None else str(value) for value in row))
-    console = Console(soft_wrap=False)
-    if not console.is_terminal:
-        console = Console(width=200)
-    console.print(table, markup=False)
+    for heading, column in zip(headings, zip(*cells, strict=True) if cells else [()] * len(headings), strict=True):
+        table.add_column(heading, overflow="fold", justify="right" if _are_numbers(column) else "left")
+    for row in cells:
+        table.add_row(*(Text(cell, style=_VERDICTS.get(cell, "")) for cell in row))
+    console = open_console(sys.stdout)
+    with console.capture() as captured:
+        console.print(table, markup=False)
+    print_lines(line.rstrip() for line in captured.get().splitlines())
 
 
-def print_error(problem: ThermoclineError) -> None:
-    """Print the sentence of an error with its code, and its hint."""
-    print_message(f"error {problem.code[:2]}-{problem.code[2:]}: {problem}")
+def _are_numbers(column: Sequence[str]) -> bool:
+    return all(cell == "—" or cell.lstrip("~").replace(",", "").isdigit() for cell in column)
+
+
+def open_console(stream: TextIO) -> Console:
+    """Rich on a stream: as wide as the terminal, or wide enough for a file; without colours where they are unwanted."""
+    from rich.console import Console
+
+    if has_terminal(stream):
+        return Console(file=stream, soft_wrap=False, no_color=not has_colours(stream))
+    return Console(file=stream, width=_PLAIN_COLUMNS, color_system=None)
+
+
+def has_terminal(stream: TextIO) -> bool:
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def has_colours(stream: TextIO) -> bool:
+    """Whether the stream is a terminal, and nobody asked for plain text (https://no-color.org)."""
+    return has_terminal(stream) and not os.environ.get("NO_COLOR")
+
+
+def render_problems(findings: Iterable[Finding]) -> list[str]:
+    """What is not good, with what to do about it; nothing where all is."""
+    lines = [
+        line
+        for found in findings
+        if found.verdict != "ok"
+        for line in (f"{found.verdict:<10} {found.sentence}", *([f"           {found.fix}"] if found.fix else []))
+    ]
+    return ["", *lines] if lines else []
+
+
+def print_error(problem: ThermoclineError, *, json: bool = False) -> None:
+    """Print an error: its code, its sentence and its hint; with --json one line of JSON, the last one on stderr."""
+    if json:
+        print_message(render_json_error(problem))
+        return
+    print_message(f"{_coloured('error', 'red')} {problem.code}: {problem}")
     if problem.hint:
-        print_message(f"hint: {problem.hint}")
+        print_message(f"{_coloured('hint:', 'bold')} {problem.hint}")
+
+
+def render_json_error(problem: ThermoclineError) -> str:
+    """The document of an error, on one line."""
+    error = {
+        "code": problem.code,
+        "message": str(problem),
+        "hint": problem.hint or None,
+        "exit_code": problem.exit_code,
+    }
+    return json.dumps({"error": error}, ensure_ascii=False)
+
+
+def _coloured(text: str, colour: str) -> str:
+    return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m" if has_colours(sys.stderr) else text
 
 
 def _to_json(value: Any) -> object:

@@ -6,14 +6,11 @@ from typing import Annotated
 
 import typer
 
-from thermocline.cli.options import DirOption, DsnOption, JsonOption, read_settings
+from thermocline.cli.options import DirOption, DsnOption, JsonOption, read_settings, read_table_name, table_argument
 from thermocline.cli.output import print_json, print_lines
-from thermocline.core.names import parse_table_name
 from thermocline.stack.locate import require_dsn
 
-OptionalTable = Annotated[
-    str | None, typer.Argument(metavar="TABLE", help="schema.table; every table when none is named", show_default=False)
-]
+OptionalTable = Annotated[str | None, table_argument("a table; every table when none is named")]
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -28,7 +25,7 @@ def pause(
     from thermocline.ops.admin.pause import pause as apply_pause
 
     loaded = read_settings(dir=directory, dsn=dsn)
-    report = apply_pause(require_dsn(loaded), None if table is None else parse_table_name(table))
+    report = apply_pause(require_dsn(loaded), None if table is None else read_table_name(loaded, table))
     if json:
         print_json(report)
         return
@@ -49,7 +46,7 @@ def resume(
     from thermocline.ops.admin.pause import resume as apply_resume
 
     loaded = read_settings(dir=directory, dsn=dsn)
-    report = apply_resume(require_dsn(loaded), None if table is None else parse_table_name(table))
+    report = apply_resume(require_dsn(loaded), None if table is None else read_table_name(loaded, table))
     if json:
         print_json(report)
         return

@@ -6,14 +6,19 @@ from typing import Annotated
 
 import typer
 
-from thermocline.cli.options import DirOption, DsnOption, JsonOption, option, read_settings
+from thermocline.cli.options import (
+    DirOption,
+    DsnOption,
+    JsonOption,
+    option,
+    read_settings,
+    read_table_name,
+    table_argument,
+)
 from thermocline.cli.output import print_json, print_lines, print_table
-from thermocline.core.names import parse_table_name
 from thermocline.stack.locate import require_dsn
 
-OptionalTable = Annotated[
-    str | None, typer.Argument(metavar="TABLE", help="schema.table; all when none is named", show_default=False)
-]
+OptionalTable = Annotated[str | None, table_argument("a table; all when none is named")]
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -33,7 +38,8 @@ def pins(
     """List the pins of readers outside Postgres, or release one."""
     from thermocline.ops.admin.pins import read_pin_list, release
 
-    where = require_dsn(read_settings(dir=directory, dsn=dsn))
+    loaded = read_settings(dir=directory, dsn=dsn)
+    where = require_dsn(loaded)
     if release_id is not None:
         report = release(where, release_id)
         if json:
@@ -41,7 +47,7 @@ def pins(
         else:
             print_lines([report.sentence])
         return
-    listed = read_pin_list(where, None if table is None else parse_table_name(table))
+    listed = read_pin_list(where, None if table is None else read_table_name(loaded, table))
     if json:
         print_json(listed)
         return

@@ -6,7 +6,16 @@ from typing import Annotated
 
 import typer
 
-from thermocline.cli.options import DirOption, DsnOption, JsonOption, flag, read_settings, setting_option
+from thermocline.cli.options import (
+    DirOption,
+    DsnOption,
+    JsonOption,
+    TakeOverOption,
+    WarehouseOption,
+    flag,
+    read_settings,
+    setting_option,
+)
 from thermocline.stack.locate import require_dsn
 
 
@@ -19,14 +28,17 @@ def add_commands(app: typer.Typer) -> None:
 def worker(
     directory: DirOption = None,
     dsn: DsnOption = None,
+    warehouse: WarehouseOption = None,
+    take_over: TakeOverOption = False,
     once: Annotated[bool, flag("--once", "Run one cycle for every table and leave.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Run the worker: moves partitions, resolves what was left unfinished."""
+    from thermocline.ops.admin.places import join_database
     from thermocline.worker.loop import run_worker
 
-    loaded = read_settings(dir=directory, dsn=dsn, log_format="json" if json else None)
-    require_dsn(loaded)
+    loaded = read_settings(dir=directory, dsn=dsn, warehouse=warehouse, log_format="json" if json else None)
+    join_database(require_dsn(loaded), loaded.values, take_over=take_over)
     run_worker(loaded.values, once=once)
 
 
@@ -37,13 +49,15 @@ def gateway(
         str | None,
         setting_option("gateway_listen", "--listen"),
     ] = None,
+    take_over: TakeOverOption = False,
     json: JsonOption = False,
 ) -> None:
     """Serve lake reads over the Postgres protocol."""
     from thermocline.gateway.server import run_gateway
+    from thermocline.ops.admin.places import join_database
 
     loaded = read_settings(dir=directory, dsn=dsn, gateway_listen=listen, log_format="json" if json else None)
-    require_dsn(loaded)
+    join_database(require_dsn(loaded), loaded.values, take_over=take_over, listens=loaded.values.gateway_listen)
     run_gateway(loaded.values)
 
 

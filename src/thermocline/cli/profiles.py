@@ -6,26 +6,19 @@ from typing import Annotated
 
 import typer
 
-from thermocline.cli.options import DirOption, DsnOption, JsonOption, flag, option, read_settings, share_with_commands
+from thermocline.cli.completion import complete_profile
+from thermocline.cli.options import DirOption, DsnOption, JsonOption, flag, list_without_command, option, read_settings
 from thermocline.cli.output import print_json, print_lines, print_table
 from thermocline.stack.locate import require_dsn
 
 profiles = typer.Typer(
-    help="List or add storage profiles: the warehouses where `register --profile` creates lake tables."
+    help="List, add or remove storage profiles: the warehouses where `register --profile` creates lake tables."
 )
 
 
 def add_commands(app: typer.Typer) -> None:
+    list_without_command(profiles, list_profiles)
     app.add_typer(profiles, name="profile")
-
-
-@profiles.callback(invoke_without_command=True)
-def list_without_command(
-    context: typer.Context, directory: DirOption = None, dsn: DsnOption = None, json: JsonOption = False
-) -> None:
-    share_with_commands(context, directory=directory, dsn=dsn, json=json)
-    if context.invoked_subcommand is None:
-        list_profiles(directory, dsn, json)
 
 
 @profiles.command("list")
@@ -62,3 +55,22 @@ def add_profile(
         print_json(added)
     else:
         print_lines([f"profile {added.name} exists; its warehouse is {added.warehouse}"])
+
+
+@profiles.command("remove")
+def remove_profile(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="the name of the profile", autocompletion=complete_profile)
+    ],
+    directory: DirOption = None,
+    dsn: DsnOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Remove a storage profile that no lake is in; its warehouse stays."""
+    from thermocline.ops.admin.profiles import remove_profile as apply_remove
+
+    removed = apply_remove(require_dsn(read_settings(dir=directory, dsn=dsn)), name)
+    if json:
+        print_json(removed)
+    else:
+        print_lines([f"profile {removed.name} is removed; its warehouse {removed.warehouse} stays as it is"])

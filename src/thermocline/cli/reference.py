@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
+from thermocline.core.types import COLUMN_TYPES, LAKE_TYPES, MAX_DECIMAL_PRECISION, ColumnType
 from thermocline.errors import (
     OutcomeUnknownError,
     RefusedError,
@@ -50,8 +51,11 @@ def render_errors_page() -> str:
         "",
         _GENERATED.format(source="`src/thermocline/errors/`"),
         "",
-        "The command line prints `error TC-105: sentence` and `hint: what to do` on stderr; the gateway sends the code",
-        "with the sentence in an ErrorResponse. The sentence that is printed usually names the table, file or setting.",
+        "The command line prints `error TC105: sentence` and `hint: what to do` on stderr. With `--json` the last line",
+        'of stderr is `{"error": {"code": "TC105", "message": …, "hint": …, "exit_code": 1}}`, for wrong calls and',
+        "unexpected failures too, and stdout holds data only. The gateway sends `TC105: sentence` in an ErrorResponse,",
+        "with the hint as its own field; logs, requests and cycles record the same code. The sentence usually names",
+        "the table, file or setting.",
         "",
         "| kind | meaning | exit code |",
         "|---|---|---|",
@@ -131,13 +135,18 @@ def render_metrics_page() -> str:
     from prometheus_client import REGISTRY
 
     from thermocline.api.catalog_metrics import list_metrics
+    from thermocline.api.health_metrics import OBSERVATION_AGE, OBSERVATION_AGE_HELP
+    from thermocline.core.health.health_conditions import CONDITIONS
     from thermocline.core.policy.iceberg_format import ICEBERG
     from thermocline.gateway import metrics
 
     lines = [
         "# Metrics",
         "",
-        _GENERATED.format(source="`src/thermocline/gateway/metrics.py` and `src/thermocline/api/catalog_metrics.py`"),
+        _GENERATED.format(
+            source="`src/thermocline/gateway/metrics.py`, `src/thermocline/core/health/health_conditions.py` and "
+            "`src/thermocline/api/catalog_metrics.py`"
+        ),
         "",
         f"## Gateway: `/metrics` of `gateway_http_listen` ({metrics.__name__})",
         "",
@@ -151,14 +160,31 @@ def render_metrics_page() -> str:
     ]
     lines += [
         "",
-        "## Catalog: `/metrics` of `http_listen`, with the label `table`",
+        "## Health: `/metrics` of `http_listen`",
         "",
-        "| metric | type | meaning |",
-        "|---|---|---|",
+        "Observed in the background, at most a minute old. `/readyz`, `doctor`, `show` and `status` judge by the same "
+        "conditions.",
+        "",
+        "| metric | type | labels | meaning |",
+        "|---|---|---|---|",
+        f"| `{OBSERVATION_AGE}` | gauge | | {_cell(OBSERVATION_AGE_HELP)} |",
+    ]
+    lines += [
+        f"| `{condition.metric}` | gauge | {'`table`' if condition.of_tables else ''} | {_cell(condition.help)} |"
+        for condition in CONDITIONS
+    ]
+    lines += [
+        "",
+        "## Catalog: `/metrics` of `http_listen`",
+        "",
+        "Read from Postgres at each scrape; no lake and no delta is scanned.",
+        "",
+        "| metric | type | labels | meaning |",
+        "|---|---|---|---|",
     ]
     lines += [
         f"| `{_metric_name(metric.name, metric.is_counter)}` | {'counter' if metric.is_counter else 'gauge'} "
-        f"| {_cell(metric.help)} |"
+        f"| {', '.join(f'`{label}`' for label in metric.labels)} | {_cell(metric.help)} |"
         for metric in list_metrics([ICEBERG])
     ]
     return "\n".join(lines) + "\n"
@@ -168,10 +194,51 @@ def _metric_name(name: str, is_counter: bool) -> str:
     return f"{name}_total" if is_counter else name
 
 
+def render_types_page() -> str:
+    """docs/types.md: what each engine calls the columns of a lake table."""
+    lines = [
+        "# Column types",
+        "",
+        _GENERATED.format(source="`src/thermocline/core/types/`"),
+        "",
+        "How the columns of a registered table look to readers of its lake. Through the seam and the gateway they have",
+        "the types of Postgres. PyIceberg and Polars show the Arrow types.",
+        "",
+        "| Postgres | Iceberg | Spark | Trino | DuckDB | Arrow | values the lake does not hold |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    lines += [_render_column_type(declared) for declared in COLUMN_TYPES.values()]
+    text = LAKE_TYPES["string"]
+    lines += [
+        f"| every other type | {text.name} | {text.spark} | {text.trino} | {text.duckdb} | {text.arrow[0]} | |",
+        "",
+        f"`numeric` of more than {MAX_DECIMAL_PRECISION} digits, with a negative scale or without precision, and every",
+        "other type (json, arrays, enums, ranges, intervals …) is `string` in Postgres' own text form; the seam casts",
+        "it back. Nothing is rounded: a value that the lake does not hold stops the operation, which names it. Types",
+        "whose text form does not read back the same everywhere (money, regclass …) are refused.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _render_column_type(declared: ColumnType) -> str:
+    lake = declared.lake
+    suffix = "(p,s)" if lake.parameters else ""
+    engines = [name and f"{name}{suffix}" for name in (lake.name, lake.spark, lake.trino, lake.duckdb)]
+    arrow = f"{lake.arrow[0].rstrip('_')}{suffix}" if suffix else _render_arrow(lake.arrow)
+    cells = [f"{declared.name}{suffix}", *(name or "cannot be read" for name in engines), arrow]
+    return f"| {' | '.join([*cells, ', '.join(lake.not_held)])} |"
+
+
+def _render_arrow(arrow: tuple[str, ...]) -> str:
+    name, *arguments = arrow
+    return name.rstrip("_") + (f"({', '.join(arguments)})" if arguments else "")
+
+
 PAGES: Mapping[str, Callable[[], str]] = {
     "errors.md": render_errors_page,
     "metrics.md": render_metrics_page,
     "settings.md": render_settings_page,
+    "types.md": render_types_page,
 }
 
 

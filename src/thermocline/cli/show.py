@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from thermocline.cli.options import DirOption, DsnOption, JsonOption, TableArgument, read_settings
-from thermocline.cli.output import print_json, print_lines, print_table
+from thermocline.cli.options import DirOption, DsnOption, JsonOption, TableArgument, read_settings, read_table_name
+from thermocline.cli.output import print_json, print_lines, print_table, render_problems
 from thermocline.core.maintenance.health import SIZE_EDGES_BYTES
-from thermocline.core.names import parse_table_name
 from thermocline.errors import NotRegistered, ThermoclineError
 from thermocline.stack.locate import require_dsn
 
@@ -29,11 +28,13 @@ def add_commands(app: typer.Typer) -> None:
 
 def show(table: TableArgument, directory: DirOption = None, dsn: DsnOption = None, json: JsonOption = False) -> None:
     """Show one table: cut-line, partitions, health of its lake, last operations."""
+    from thermocline.core.health.health_conditions import concerning, judge_health
     from thermocline.maintain.lake_health import read_health
+    from thermocline.ops.health.observer import HealthObserver
     from thermocline.ops.inspect.overview import read_detail
 
     loaded = read_settings(dir=directory, dsn=dsn)
-    where, name = require_dsn(loaded), parse_table_name(table)
+    where, name = require_dsn(loaded), read_table_name(loaded, table)
     detail, health, problem = None, None, None
     try:
         detail = read_detail(where, name, connect_timeout_seconds=loaded.values.connect_timeout_seconds)
@@ -44,16 +45,18 @@ def show(table: TableArgument, directory: DirOption = None, dsn: DsnOption = Non
     except ThermoclineError as refusal:
         if detail is None:
             raise problem or refusal from None
+    problems = concerning(judge_health(HealthObserver(loaded.values).observe(only=str(name))), str(name))
     if json:
-        known = (
+        table_detail = (
             {field: getattr(detail, field) for field in detail.__dataclass_fields__}
             if detail is not None
             else {"table": str(name)}
         )
-        print_json({**known, "lake_health": health})
+        print_json({**table_detail, "lake_health": health, "problems": problems})
         return
     if detail is not None:
         print_detail(detail)
+    print_lines(render_problems(problems))
     if health is not None:
         print_health(health)
     if detail is not None:
@@ -71,20 +74,33 @@ def print_detail(detail: TableDetail) -> None:
             f"T            {seen.cut_line} on {seen.tier_key} ({detail.key_type})",
             f"S            {seen.snapshot if seen.snapshot is not None else 'nothing is published yet'}",
             f"corrections  {seen.pending_corrections} pending",
+            "settings     " + ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in detail.settings.items()),
+            f"moving       {render_moving(detail)}",
             *([f"paused       since {seen.paused_since:%Y-%m-%d %H:%M:%S}"] if seen.paused_since else []),
             *(render_cycle(detail.cycle) if detail.cycle else []),
             "",
         ]
     )
     print_table(
-        ["partition", "from", "to", "state", "rows in lake"],
-        ([p.name, p.lower, p.upper, p.state, p.rows_in_lake] for p in detail.partitions),
+        ["partition", "from", "to", "state", "rows moved"],
+        (
+            [p.name, p.lower, p.upper, p.state, None if p.rows_in_lake is None else f"{p.rows_in_lake:,}"]
+            for p in detail.partitions
+        ),
     )
 
 
+def render_moving(detail: TableDetail) -> str:
+    """Whether partitions move by themselves."""
+    seen = detail.overview
+    if seen.started_at is not None:
+        return f"by itself since {seen.started_at:%Y-%m-%d %H:%M:%S}; `thermocline stop {seen.table}` ends it"
+    return f"by hand only (`thermocline tier {seen.table}`) until `thermocline start {seen.table}`"
+
+
 def render_cycle(cycle: CycleState) -> list[str]:
-    """What the last cycle said, what it put off, what comes next."""
-    failed = f"failed ({cycle.problem_code or 'Postgres'}): " if cycle.problem_code else ""
+    """The sentence of the last cycle, what it deferred, and the next step."""
+    failed = f"failed ({cycle.problem_code}): " if cycle.problem_code else ""
     lines = [f"last cycle   {cycle.at:%Y-%m-%d %H:%M:%S}  {failed}{cycle.sentence}"]
     lines += [f"deferred     {reason}" for reason in cycle.deferred]
     return [*lines, *([f"next         {cycle.next_step}"] if cycle.next_step else [])]
@@ -110,7 +126,7 @@ def print_health(health: HealthReport) -> None:
 
 def render_stats(health: HealthReport) -> list[str]:
     stats = health.stats
-    oldest = stats["oldest_snapshot"] or "—"
+    oldest = str(stats["oldest_snapshot"] or "—").replace("T", " ")[:19]
     deletes = f"{stats['delete_files']} delete files (ratio {stats['delete_ratio']:.0%})"
     return [
         (

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import typer
 
 from thermocline.cli.options import DirOption, DsnOption, JsonOption, read_settings
 from thermocline.cli.output import print_json, print_lines, print_table
 from thermocline.stack.locate import require_dsn
+
+if TYPE_CHECKING:
+    from thermocline.ops.inspect.overview import TableOverview
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -30,7 +35,7 @@ def tables(directory: DirOption = None, dsn: DsnOption = None, json: JsonOption 
             (
                 [
                     *(
-                        f"{t.table} (paused)" if t.paused_since else t.table,
+                        render_name(t),
                         t.seam,
                         t.cut_line,
                         f"{t.hot_partitions}/{t.tiered_partitions}/{t.dropped_partitions}",
@@ -40,3 +45,10 @@ def tables(directory: DirOption = None, dsn: DsnOption = None, json: JsonOption 
                 for t in found
             ),
         )
+
+
+def render_name(table: TableOverview) -> str:
+    """The table's name with what keeps its partitions from moving."""
+    if table.paused_since:
+        return f"{table.table} (paused)"
+    return table.table if table.started_at else f"{table.table} (not started)"

@@ -18,9 +18,11 @@ from thermocline.cli.options import (
     TimeoutOption,
     option,
     read_settings,
+    read_table_name,
 )
-from thermocline.cli.output import print_message, print_report, progress_printer
-from thermocline.core.names import parse_table_name
+from thermocline.cli.output import print_message, print_report
+from thermocline.cli.preview import print_preview
+from thermocline.cli.progress import show_progress
 from thermocline.errors import UsageError
 from thermocline.stack.locate import require_dsn
 
@@ -64,14 +66,14 @@ def tier(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Move every partition behind the lag to the lake, now."""
+    """Move every partition behind the lag to the lake, now; works whether the table is started or not."""
     loaded = read_settings(dir=directory, dsn=dsn)
     if accepted is not None:
         from thermocline.ops.tier.jumps import accept_jump
 
         if dry_run:
             raise UsageError("--accept-jump changes the table, and --dry-run changes nothing: give one of them.")
-        print_message(accept_jump(require_dsn(loaded), parse_table_name(table), accepted))
+        print_message(accept_jump(require_dsn(loaded), read_table_name(loaded, table), accepted))
     run = RunOptions(dry_run=dry_run, local=local, wait=not no_wait, timeout_seconds=timeout_seconds, json=json)
     _run_verb("tier", table, loaded, run)
 
@@ -92,24 +94,29 @@ def fold(
 
 
 def _run_verb(verb: Verb, table: str, loaded: LoadedSettings, run: RunOptions) -> None:
-    name, dsn = parse_table_name(table), require_dsn(loaded)
+    name, dsn = read_table_name(loaded, table), require_dsn(loaded)
     if run.dry_run:
         from thermocline.ops.requests.execute import execute_request, render_report
         from thermocline.ops.requests.lazy_spark import lazy_spark_session
 
         source = lazy_spark_session(dsn, loaded.values)
-        report = render_report(execute_request(verb, dsn, name, settings=loaded.values, spark=source, dry_run=True))
+        planned = execute_request(verb, dsn, name, settings=loaded.values, spark=source, dry_run=True)
+        preview = getattr(planned, "preview", None)
+        if preview is not None and not run.json:
+            print_preview(preview)
+        report = render_report(planned)
     else:
         from thermocline.ops.requests.submit import submit_request
 
-        report = submit_request(
-            verb,
-            dsn,
-            name,
-            settings=loaded.values,
-            report_progress=progress_printer(silent=run.json),
-            local=run.local,
-            wait=run.wait,
-            timeout_seconds=run.timeout_seconds,
-        )
+        with show_progress(silent=run.json) as report_progress:
+            report = submit_request(
+                verb,
+                dsn,
+                name,
+                settings=loaded.values,
+                report_progress=report_progress,
+                local=run.local,
+                wait=run.wait,
+                timeout_seconds=run.timeout_seconds,
+            )
     print_report(report, json=run.json)

@@ -8,9 +8,18 @@ from typing import Annotated
 import typer
 
 from thermocline.cli.confirm import check_name_typed
-from thermocline.cli.options import DirOption, DryRunOption, DsnOption, JsonOption, TableArgument, option, read_settings
-from thermocline.cli.output import print_json, print_lines, progress_printer
-from thermocline.core.names import parse_table_name
+from thermocline.cli.options import (
+    DirOption,
+    DryRunOption,
+    DsnOption,
+    JsonOption,
+    TableArgument,
+    option,
+    read_settings,
+    read_table_name,
+)
+from thermocline.cli.output import print_json, print_lines, print_table
+from thermocline.cli.progress import show_progress
 from thermocline.stack.locate import require_dsn
 
 
@@ -30,7 +39,8 @@ def truncate(
     json: JsonOption = False,
 ) -> None:
     """Remove every row of a table from both tiers; asks for the table's name."""
-    name = parse_table_name(table)
+    loaded = read_settings(dir=directory, dsn=dsn)
+    name = read_table_name(loaded, table)
     if not dry_run:
         check_name_typed(
             name,
@@ -39,20 +49,27 @@ def truncate(
             warning=f"Every row of {name} will be removed, from the heap and from the lake.",
             refusal=f"{name} is not truncated",
         )
-    loaded = read_settings(dir=directory, dsn=dsn)
     where = require_dsn(loaded)
     from thermocline.ops.requests.lazy_spark import lazy_spark_session
     from thermocline.ops.truncate import truncate as apply_truncate
 
-    report = apply_truncate(
-        where,
-        name,
-        settings=loaded.values,
-        spark=lazy_spark_session(where, loaded.values),
-        report_progress=progress_printer(silent=json),
-        dry_run=dry_run,
-    )
+    with show_progress(silent=json) as report_progress:
+        report = apply_truncate(
+            where,
+            name,
+            settings=loaded.values,
+            spark=lazy_spark_session(where, loaded.values),
+            report_progress=report_progress,
+            dry_run=dry_run,
+        )
     if json:
         print_json({**asdict(report), "sentence": report.sentence})
-    else:
-        print_lines([*report.notes, report.sentence])
+        return
+    if dry_run:
+        rows: list[tuple[str, str, str | None]] = [
+            ("heap, with the spill", f"{report.heap_rows:,}", None),
+            ("corrections that wait", f"{report.corrections:,}", None),
+            ("lake", f"{report.lake_rows:,}", f"{report.lake_files:,}"),
+        ]
+        print_table(["tier", "rows that would go", "files"], rows)
+    print_lines([*report.notes, report.sentence])

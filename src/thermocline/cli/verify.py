@@ -7,8 +7,18 @@ from typing import Annotated
 import typer
 
 from thermocline.cli.confirm import check_name_typed
-from thermocline.cli.options import DirOption, DsnOption, JsonOption, flag, option, read_settings
+from thermocline.cli.options import (
+    DirOption,
+    DsnOption,
+    JsonOption,
+    flag,
+    option,
+    read_settings,
+    read_table_name,
+    table_argument,
+)
 from thermocline.cli.output import print_json, print_lines, print_message, print_table
+from thermocline.cli.progress import show_progress
 from thermocline.core.manifest_entry import EntryProblem
 from thermocline.core.names import TableName, parse_table_name
 from thermocline.core.verification import ManifestReport, VerifyReport
@@ -24,7 +34,7 @@ def add_commands(app: typer.Typer) -> None:
 def verify(
     table: Annotated[
         str | None,
-        typer.Argument(metavar="TABLE", help="schema.table, also of a lake table; or --all", show_default=False),
+        table_argument("a table, also namespace.table of a lake table; or --all"),
     ] = None,
     everything: Annotated[bool, flag("--all", "Every registered table.")] = False,
     repair: Annotated[
@@ -50,11 +60,12 @@ def verify(
     loaded = read_settings(dir=directory, dsn=dsn)
     where = require_dsn(loaded)
     names = (
-        [parse_table_name(table)]
+        [read_table_name(loaded, table)]
         if table is not None
         else [parse_table_name(found.table) for found in read_overview(where)]
     )
-    reports = [verify_any(where, name) for name in names]
+    with show_progress(silent=json) as report_progress:
+        reports = [verify_any(where, name, report_progress) for name in names]
     if repair and not reports[0].is_exact:
         reports = [_repair_and_verify(loaded.values, where, names[0], reports[0], yes)]
     if json:
@@ -125,6 +136,6 @@ def _repair_and_verify(
 
 
 def _describe_repair(wrong: tuple[EntryProblem, ...], ranges: tuple[str, ...]) -> str:
-    told = ["manifest entries will be written again from the files"] if wrong else []
-    told += ["rows below the cut-line will be corrected from the heap"] if ranges else []
-    return " and ".join(told).capitalize()
+    repairs = ["manifest entries will be written again from the files"] if wrong else []
+    repairs += ["rows below the cut-line will be corrected from the heap"] if ranges else []
+    return " and ".join(repairs).capitalize()

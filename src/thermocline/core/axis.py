@@ -11,12 +11,12 @@ import re
 from enum import StrEnum
 
 from thermocline.core.types import COLUMN_TYPES_BY_NAME, MICROSECONDS_PER_DAY, ColumnType, column_types
+from thermocline.core.types.intervals import parse_interval, render_interval
 from thermocline.errors import BadDuration
 
 AXIS_MIN = -(2**63)
 AXIS_MAX = 2**63 - 1
 
-_MICROSECONDS = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000, "w": 7 * 86_400_000_000}
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
 
@@ -41,7 +41,7 @@ class KeyType(StrEnum):
 
     @property
     def units_per_day(self) -> int:
-        """What a day is on the axis of a key that tells time."""
+        """What a day is on the axis of a key that is a time."""
         return 1 if self is KeyType.DATE else MICROSECONDS_PER_DAY
 
     @property
@@ -50,35 +50,49 @@ class KeyType(StrEnum):
         return min((1 << self.column_type.value_bits) - 1 if self.is_integer else AXIS_MAX, AXIS_MAX - 1)
 
 
-def parse_duration(kind: KeyType, text: str) -> int:
-    """A duration such as `7d` or `1000` in units of the key's axis."""
-    found = re.fullmatch(r"\s*([0-9]{1,18})\s*([smhdw]?)\s*", text)
-    if not found:
-        raise BadDuration(f"{text!r} is not a duration.")
-    number, unit = int(found[1]), found[2]
-    if kind.is_integer:
-        if unit:
-            raise BadDuration(
-                f"{text!r} has a time unit, but the tier key is {kind.value}.",
-                hint="Use a plain number for integer keys.",
-            )
-        return number
-    if not unit:
-        if number == 0:
-            return 0
+def parse_duration(kind: KeyType, text: str, *, is_step: bool = False) -> int:
+    """A duration in units of the key's axis: a number for integer keys, else what Postgres reads as an interval.
+
+    A duration on the axis has one length. A month or a year is taken for the longest there is, so that nothing moves or
+    is deleted earlier than by the calendar. A step of a grid (`is_step`) would drift from the calendar and takes
+    neither.
+    """
+    number = re.fullmatch(r"\s*([0-9]{1,18})\s*", text, re.ASCII)
+    if number and (kind.is_integer or int(number[1]) == 0):
+        return int(number[1])
+    if number:
         raise BadDuration(
-            f"{text!r} has no unit, and the tier key is {kind.value}.", hint="Add one of s, m, h, d, w; for example 7d."
+            f"{text!r} has no unit, and the tier key is {kind.value}.", hint="Add one: '7 days', '12 hours', 7d, 12h."
         )
-    span = number * _MICROSECONDS[unit]
+    interval = parse_interval(text)
+    if interval is None:
+        raise BadDuration(f"{text!r} is not a duration.")
+    if kind.is_integer:
+        raise BadDuration(
+            f"{text!r} has a time unit, but the tier key is {kind.value}.", hint="Use a plain number for integer keys."
+        )
+    if is_step and interval.months:
+        raise BadDuration(
+            f"{text!r} has months, and a month has no fixed width.",
+            hint="Leave the width out: the calendar months or years of the newest partitions go on by themselves.",
+        )
+    span = interval.longest_microseconds
     if span > AXIS_MAX:
         raise BadDuration(f"{text!r} is longer than the axis.", hint="Nothing is that old; use a shorter duration.")
     if kind is not KeyType.DATE:
         return span
-    if span % _MICROSECONDS["d"]:
+    if span % MICROSECONDS_PER_DAY:
         raise BadDuration(
-            f"{text!r} is finer than the tier key, which is a date.", hint="Use whole days (d) or weeks (w)."
+            f"{text!r} is finer than the tier key, which is a date.", hint="Use whole days or weeks: '7 days', 2w."
         )
-    return span // _MICROSECONDS["d"]
+    return span // MICROSECONDS_PER_DAY
+
+
+def render_duration(kind: KeyType, units: int) -> str:
+    """A duration on the key's axis as it may be given: a number, or an interval as Postgres writes it."""
+    if kind.is_integer:
+        return str(units)
+    return render_interval(units * (MICROSECONDS_PER_DAY if kind is KeyType.DATE else 1))
 
 
 def render_axis(kind: KeyType, value: int) -> str:
@@ -89,7 +103,7 @@ def render_axis(kind: KeyType, value: int) -> str:
         return "-infinity"
     if value == AXIS_MAX:
         return "infinity"
-    day, micros = (value, 0) if kind is KeyType.DATE else divmod(value, _MICROSECONDS["d"])
+    day, micros = (value, 0) if kind is KeyType.DATE else divmod(value, MICROSECONDS_PER_DAY)
     text = _render_day(day)
     if kind is KeyType.DATE:
         return _append_era(text)

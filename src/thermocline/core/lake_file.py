@@ -72,7 +72,7 @@ class LiveDeleteFile(LakeFile):
 
     @property
     def key(self) -> tuple[str, int]:
-        """What tells one delete from another: several deletion vectors lie in one file."""
+        """What distinguishes one delete from another: several deletion vectors lie in one file."""
         return self.path, self.offset
 
 

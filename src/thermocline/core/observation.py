@@ -16,8 +16,8 @@ PartitionState = Literal["hot", "sealing", "tiering", "tiered", "dropped"]
 class PartitionObservation:
     """A partition of the heap, its bounds on the axis and its state.
 
-    `is_behind_tiering` and `is_behind_reclaim`: some row of the table lies at or above its upper bound plus the lag.
-    Rows beyond a jump that was not accepted do not count.
+    `is_behind_tiering`: some row of the table lies at or above its upper bound plus the tiering lag; rows beyond a jump
+    that was not accepted do not count. `is_reclaimable`: the reclaim lag has passed since it was moved.
     """
 
     oid: int
@@ -27,7 +27,7 @@ class PartitionObservation:
     state: PartitionState
     size_bytes: int
     is_behind_tiering: bool = False
-    is_behind_reclaim: bool = False
+    is_reclaimable: bool = False
     is_empty: bool = False
     is_permanent: bool = True
 
@@ -47,8 +47,8 @@ class CutLine:
 class TableObservation:
     """One registered table: its cut-line and its partitions in the order of their bounds.
 
-    `now` is the clock of Postgres on the axis; None where the tier key is not temporal. `waits` are the sentences about
-    rows that do not count because of a jump.
+    `now` is the clock of Postgres on the axis; None where the tier key is not temporal. Rows at or above `ceiling` do
+    not count because of a jump, and `waits` are the sentences about them.
     """
 
     table: TableName
@@ -60,6 +60,7 @@ class TableObservation:
     tiering_lag: int = 0
     reclaim_lag: int = 0
     waits: tuple[str, ...] = ()
+    ceiling: int | None = None
 
     def is_past(self, moment: int) -> bool:
         """Whether the clock has reached a moment on the axis; without a clock, always."""

@@ -86,3 +86,27 @@ class LakeTextUnreadable(LakeFileUnreadable):
         "The program that wrote the file wrote invalid text; no row was read from it. Leave the column out, or rewrite "
         "the file."
     )
+
+
+class ExecutorCrashed(ThermoclineError):
+    """The process that ran the statement ended before the statement did."""
+
+    code = "TC513"
+    hint = (
+        "The session goes on, and no other session is affected. Run the statement again; if the process ends again, "
+        "the gateway's log names the statement and the signal."
+    )
+
+
+class LakeReadDenied(RefusedError):
+    """The login's role may not read the table, or one of the columns that the statement names."""
+
+    code = "TC514"
+    hint = "The role needs SELECT on the table in Postgres, or on each column that the statement names."
+
+
+class RowSecurityInLake(RefusedError):
+    """The heap has row-level security, which cannot be applied to rows in the lake."""
+
+    code = "TC515"
+    hint = "Disable row-level security on the table, or unregister it."

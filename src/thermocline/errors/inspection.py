@@ -26,3 +26,10 @@ class NothingToRepairFrom(RefusedError):
     hint = (
         "Ranges are repaired from the heap; for one that only the lake holds, go back to an older snapshot of the lake."
     )
+
+
+class NoSuchPin(RefusedError):
+    """There is no such pin, and there never was."""
+
+    code = "TC704"
+    hint = "`thermocline pins` lists those that readers hold."

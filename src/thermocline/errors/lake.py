@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from thermocline.errors.roots import OutcomeUnknownError, RefusedError, TryAgainError
+from thermocline.errors.roots import OutcomeUnknownError, RefusedError, ThermoclineError, TryAgainError
 
 
 class LostRace(TryAgainError):
@@ -96,6 +96,13 @@ class CommitInconsistent(RefusedError):
 
     code = "TC311"
     hint = "Run the command again; please report this when it happens a second time."
+
+
+class SparkNotStarted(ThermoclineError):
+    """Spark did not start."""
+
+    code = "TC312"
+    hint = "Its log says why; `thermocline doctor` checks Java and the jars."
 
 
 class LakeInputUnreadable(RefusedError):

@@ -50,3 +50,11 @@ class PostgresFailed(ThermoclineError):
     """Postgres reported an error."""
 
     code = "TC005"
+
+
+class Interrupted(ThermoclineError):
+    """Stopped by Ctrl-C."""
+
+    code = "TC006"
+    exit_code = 130
+    hint = "The same command goes on from where it was; `thermocline doctor` names what is unfinished."

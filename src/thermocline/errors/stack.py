@@ -137,3 +137,34 @@ class ExtensionMissing(RefusedError):
 
     code = "TC120"
     hint = "Install the contrib package of this Postgres."
+
+
+class PlacesDiffer(RefusedError):
+    """The database keeps its lake or finds its gateway elsewhere than this command was told."""
+
+    code = "TC121"
+    hint = (
+        "Leave the setting out to use the database's own, or change it for the whole database: `thermocline init "
+        "--take-over` with that setting (also of up, gateway and worker). Lakes that exist stay where they are."
+    )
+
+
+class OtherDsn(RefusedError):
+    """The stack in this directory belongs to another Postgres."""
+
+    code = "TC122"
+    hint = "Leave --dsn (THERMOCLINE_DSN) out to use the stack's own, or name another directory by --dir."
+
+
+class DemoRefused(RefusedError):
+    """The demo uses only the Postgres that the stack made, and there only the schema that it made itself."""
+
+    code = "TC123"
+    hint = "Nothing was changed. Run the demo in another directory: `thermocline up --demo --dir …`, without a DSN."
+
+
+class ClientKeyUnreadable(RefusedError):
+    """The client certificate or its key cannot be read for Spark's connection to Postgres."""
+
+    code = "TC124"
+    hint = "sslcert and sslkey must be PEM files that this user can read; sslpassword opens an encrypted key."

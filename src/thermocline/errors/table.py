@@ -6,17 +6,20 @@ from thermocline.errors.roots import OutcomeUnknownError, RefusedError, TryAgain
 
 
 class BadTableName(UsageError):
-    """The table must be schema-qualified, like public.events."""
+    """The text is not the name of a table."""
 
     code = "TC201"
-    hint = "Write schema.table; quote parts that need it, like 'public.\"Ev ents\"'."
+    hint = "Write schema.table, or a table that the search_path finds; quote what needs it, like 'public.\"Ev ents\"'."
 
 
 class BadDuration(UsageError):
     """The text is not a duration for this type of tier key."""
 
     code = "TC202"
-    hint = "Use a number with s, m, h, d or w (90d, 12h) for temporal keys and a plain number for integer keys."
+    hint = (
+        "Use what Postgres reads as an interval ('30 days', '2 hours 30 minutes', P30D), 90d or 12h; a plain number "
+        "for integer keys."
+    )
 
 
 class TableNotFound(UsageError):
@@ -215,3 +218,17 @@ class CatalogNotUpgraded(RefusedError):
 
     code = "TC230"
     hint = "Run `thermocline init`, which upgrades it."
+
+
+class ProfileInUse(RefusedError):
+    """The storage profile holds lakes."""
+
+    code = "TC231"
+    hint = "Unregister these tables with --drop-lake first; a profile is removed when no lake is in it."
+
+
+class SettingsChanged(RefusedError):
+    """The settings of the table were changed by somebody else at the same time."""
+
+    code = "TC232"
+    hint = "`thermocline show` tells what holds now; run the command again."

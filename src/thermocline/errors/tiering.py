@@ -130,3 +130,11 @@ class CycleFailed(ThermoclineError):
 
     code = "TC417"
     hint = "The log lines say which and why."
+
+
+class WaitInterrupted(ThermoclineError):
+    """The wait was ended by Ctrl-C; the worker goes on by itself."""
+
+    code = "TC418"
+    exit_code = 130
+    hint = "`thermocline pause TABLE` stops it after the step it is in."

@@ -11,8 +11,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 
 from thermocline.errors import GatewayNotStarted, NoStack
+from thermocline.gateway.executor.memory_limits import MemoryLimits
 from thermocline.gateway.lake_arm.catalog_reader import DEFAULT_EVALUATIONS, EvaluationLimits
-from thermocline.gateway.lake_arm.memory_limits import MemoryLimits
 from thermocline.runtime.settings import Settings, split_address
 
 
@@ -65,16 +65,26 @@ class GatewayConfig:
     http_host: str = "127.0.0.1"
     http_port: int | None = None
     max_connections: int = 2000
+    max_connections_per_address: int | None = None
     workers: int = 16
+    executors: int = 64
     duckdb_threads: int = field(default_factory=lambda: os.cpu_count() or 2)
     memory: MemoryLimits = field(default_factory=MemoryLimits)
     statement_timeout_seconds: float = 0
     slow_statement_seconds: float = 5
+    startup_timeout_seconds: float = 10
     login_timeout_seconds: float = 30
     drain_seconds: float = 10
     evaluations: EvaluationLimits = DEFAULT_EVALUATIONS
     certificate: Certificate | None = None
     tls_required: bool = False
+
+    @property
+    def connections_of_address(self) -> int:
+        """The most connections of one address; from ten connections on a tenth is left for others."""
+        if self.max_connections_per_address is not None:
+            return self.max_connections_per_address
+        return self.max_connections - self.max_connections // 10
 
 
 def build_config(settings: Settings) -> GatewayConfig:
@@ -99,6 +109,8 @@ def build_config(settings: Settings) -> GatewayConfig:
         http_host=http_host,
         http_port=http_port,
         max_connections=settings.gateway_max_connections,
+        max_connections_per_address=settings.gateway_max_connections_per_address,
+        executors=settings.gateway_executors,
         memory=MemoryLimits(
             whole_bytes=settings.gateway_memory_limit_bytes,
             connection_bytes=settings.gateway_connection_memory_bytes,

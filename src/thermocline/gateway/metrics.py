@@ -27,6 +27,16 @@ POSTGRES_EVALUATED = Counter(
 WHOLE_QUERIES = Counter(
     "thermocline_gateway_whole_queries", "Statements over spanning tables, by the engine that answered.", ["engine"]
 )
+ANALYSES = Counter(
+    "thermocline_gateway_analyses",
+    "Statements given to Postgres to analyse, by outcome; cached ones were known already.",
+    ["outcome"],
+)
+EXECUTORS = Gauge("thermocline_gateway_executors", "Executor processes that run or are ready to run statements.")
+EXECUTOR_CRASHES = Counter(
+    "thermocline_gateway_executor_crashes",
+    "Executor processes that ended by themselves, such as by a segmentation fault.",
+)
 CONNECTIONS = Gauge("thermocline_gateway_connections", "Open client connections.")
 
 

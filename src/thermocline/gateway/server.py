@@ -20,13 +20,17 @@ import psycopg
 from thermocline.errors import GatewayNotStarted, ThermoclineError
 from thermocline.gateway import metrics
 from thermocline.gateway.config import Certificate, GatewayConfig, build_config
+from thermocline.gateway.executor.executor_pool import ExecutorPool
+from thermocline.gateway.executor.jobs import ExecutorConfig
 from thermocline.gateway.health_server import HealthServer
 from thermocline.gateway.lake_arm.catalog_reader import CatalogReader
 from thermocline.gateway.lake_arm.duckdb_engine import DuckDbEngine
 from thermocline.gateway.lake_arm.lake_query_service import LakeQueryService
 from thermocline.gateway.sessions.client_connection import ClientConnection, close_writer
+from thermocline.gateway.sessions.connection_slots import REFUSALS, Admission, ConnectionSlots, address_group
 from thermocline.gateway.sessions.upstream import PostgresEndpoint, read_endpoint
 from thermocline.gateway.whole_query.whole_query_service import WholeQueryService
+from thermocline.ops.health.lake_reach import LakeReach
 from thermocline.runtime.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -41,17 +45,22 @@ class GatewayServer:
         self.config = config or GatewayConfig(dsn=dsn, host=host, port=port)
         self.port = self.config.port
         self._catalog = CatalogReader(self.config.dsn, evaluations=self.config.evaluations)
-        self._engine = DuckDbEngine(
-            threads=self.config.duckdb_threads, memory=self.config.memory, at_once=self.config.workers
+        executor = ExecutorConfig(
+            dsn=self.config.dsn, threads=self.config.duckdb_threads, memory=self.config.memory, spill_path=""
         )
+        self._executors = ExecutorPool(executor, most=self.config.executors, at_once=self.config.workers)
+        self._engine = DuckDbEngine(self._executors)
         self._lake_queries = LakeQueryService(self._engine, self._catalog)
         self._whole_queries = WholeQueryService(
             self.config.dsn, self._engine, self._catalog, at_once=self.config.workers
         )
-        # One more thread for each statement that may queue for Postgres: they never occupy all workers.
-        threads = self.config.workers + self.config.evaluations.queued
+        # A connection runs one statement at a time. Those that wait for an executor or for Postgres never keep a thread
+        # from those that have one.
+        threads = self.config.max_connections + self.config.workers
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="gateway")
+        self._lake_reach = LakeReach(self._catalog.read_some_locations)
         self._health: HealthServer | None = None
+        self._slots = ConnectionSlots(self.config.max_connections, self.config.connections_of_address)
         self._connections: dict[tuple[int, int], ClientConnection] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
@@ -71,7 +80,7 @@ class GatewayServer:
             self._catalog.check_reachable()
         except (ThermoclineError, psycopg.Error) as problem:
             return str(problem)
-        return None
+        return self._lake_reach.why_not()
 
     async def __aenter__(self) -> Self:
         try:
@@ -91,6 +100,7 @@ class GatewayServer:
             ) from problem
         self._catalog.open()
         self._whole_queries.open()
+        await asyncio.get_running_loop().run_in_executor(None, self._executors.start)
         self.port = int(self._server.sockets[0].getsockname()[1])
         if self.config.http_port is not None:
             loop = asyncio.get_running_loop()
@@ -124,14 +134,19 @@ class GatewayServer:
         self._threads.shutdown(wait=True, cancel_futures=True)
         self._whole_queries.close()
         self._catalog.close()
-        self._engine.close()
+        self._executors.close()
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         if task is not None:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-        connection = ClientConnection(self, reader, writer)
+        address = address_group(writer.get_extra_info("peername"))
+        admission = self._slots.open(address)
+        if admission is Admission.CLOSED:
+            writer.transport.abort()
+            return
+        connection = ClientConnection(self, reader, writer, refusal=REFUSALS.get(admission))
         metrics.CONNECTIONS.inc()
         try:
             await connection.serve()
@@ -141,19 +156,21 @@ class GatewayServer:
             log.exception("connection failed: %s", problem)
         finally:
             metrics.CONNECTIONS.dec()
+            self._slots.close(address, admission)
             self._connections.pop(connection.key, None)
-            with contextlib.suppress(RuntimeError):
-                await asyncio.shield(asyncio.wrap_future(self._threads.submit(connection.session.close)))
-            await close_writer(writer)
+            try:
+                with contextlib.suppress(RuntimeError):
+                    await asyncio.shield(asyncio.wrap_future(self._threads.submit(connection.session.close)))
+            except Exception as problem:
+                log.exception("a session could not be closed: %s", problem)
+            finally:
+                await close_writer(writer)
 
-    def admit(self, connection: ClientConnection) -> bool:
-        """Assign the cancel key of the connection; False when there are too many connections."""
-        if len(self._connections) >= self.config.max_connections:
-            return False
+    def assign_key(self, connection: ClientConnection) -> None:
+        """Give the connection the key by which its statements are cancelled."""
         connection.key = (self._next_pid, secrets.randbits(32))
         self._next_pid = self._next_pid % 0x7FFFFFFF + 1
         self._connections[connection.key] = connection
-        return True
 
     def cancel(self, pid: int, secret: int) -> None:
         """Cancel the statement of the connection with this key."""
@@ -171,7 +188,7 @@ class GatewayServer:
 
     async def read_endpoint(self) -> PostgresEndpoint:
         """Host, port, database and TLS of Postgres."""
-        endpoint = await self.blocking(lambda: read_endpoint(self._catalog, self.config.dsn))
+        endpoint = await self.blocking(lambda: read_endpoint(self._catalog))
         if not isinstance(endpoint, PostgresEndpoint):
             raise TypeError(endpoint)
         return endpoint
@@ -192,7 +209,7 @@ class GatewayServer:
 def run_gateway(settings: Settings) -> None:
     """Serve until SIGTERM or SIGINT, then drain; SIGHUP reads the certificate again."""
     config = build_config(settings)
-    _allow_open_files(2 * config.max_connections + 512)
+    _allow_open_files(3 * config.max_connections + 2 * config.executors + 512)
     asyncio.run(_serve(config))
 
 

@@ -1,4 +1,4 @@
-"""What every operation of a pass is given."""
+"""The request of a pass, and the context of its operations."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-
-from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING
 
 from thermocline.catalog.tables import RegisteredTable
 from thermocline.core.maintenance.bounds import Bounds
+from thermocline.core.maintenance.outcome import Operation
 from thermocline.core.maintenance.pacing import UNPACED, Pace
 from thermocline.core.names import TableName
 from thermocline.core.policy.policy import Policy
 from thermocline.runtime.pg import Connection
 from thermocline.runtime.progress import ProgressReporter, no_progress
 from thermocline.runtime.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +31,24 @@ class LakeTarget:
     """Namespace and name in the Iceberg catalog."""
     registered: RegisteredTable | None = None
     lake_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassRequest:
+    """What a pass is requested to do. A forced pass runs although maintenance is disabled, but runs no operation that
+    its own key disables."""
+
+    operations: tuple[Operation, ...] = ()
+    where: str | None = None
+    engine: str | None = None
+    dry_run: bool = False
+    forced: bool = True
+    ignore_pacing: bool = False
+
+    @property
+    def may_run_concurrently(self) -> bool:
+        """Whether it may run at the same time as others like it: it only compacts named partitions."""
+        return self.forced and self.where is not None and self.operations == ("compact",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Files that no commit took up: known from the journal, deleted after the grace period of their table.
+"""Delete staged files that no commit uses, after the grace period of their table.
 
 A file is registered before it is written and leaves the journal in the transaction that publishes it, so what is left
 of a finished op should never have been part of a table. The janitor does not rely on it: each file is compared with
@@ -50,8 +50,8 @@ def grace_by_policy(conn: Connection, settings: Settings) -> Callable[[Owner], f
 
 
 def remove_stray_files(conn: Connection, grace_seconds: Grace) -> int:
-    """Delete what abandoned and retried tasks left behind; how many files went. What is refused of one table stops no
-    other."""
+    """Delete the files of abandoned and retried tasks; the number deleted. A refusal for one table does not stop the
+    others."""
     check_lakes_match_journal(conn)
     check_may_change_lakes(conn)
     removed, refusals = 0, list[ThermoclineError]()
@@ -68,7 +68,7 @@ def remove_stray_files(conn: Connection, grace_seconds: Grace) -> int:
 
 
 def _remove(conn: Connection, paths: Sequence[str]) -> int:
-    """Delete those of the files that no table names, and forget all of them."""
+    """Delete the files that no table names, and remove all of them from the journal."""
     needed = NeededFiles("the journal", None)
     for table, location in _tables_around(conn, paths).items():
         metadata = read_lake_table(location).metadata
@@ -94,8 +94,7 @@ def _tables_around(conn: Connection, paths: Sequence[str]) -> dict[CatalogTable,
 
 
 def remove_leftover_lakes(conn: Connection, grace_seconds: float) -> int:
-    """Delete the directories of lake tables that a killed registration never made known, or a killed unregistration did
-    not finish."""
+    """Delete the directories of lake tables that a killed registration or unregistration left behind."""
     check_lakes_match_journal(conn)
     check_may_change_lakes(conn)
     if read_paused_since(conn, None) is not None:
@@ -104,7 +103,7 @@ def remove_leftover_lakes(conn: Connection, grace_seconds: float) -> int:
     for location in kept_lakes.read_leftovers(conn, grace_seconds):
         try:
             with conn.transaction():
-                # Whoever registers it at this moment waits for us and finds it gone.
+                # A concurrent registration waits for this lock and then finds the directory deleted.
                 if kept_lakes.take_location(conn, location):
                     remove_lake_files(conn, location)
                     removed += 1

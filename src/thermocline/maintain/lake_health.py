@@ -1,5 +1,5 @@
-"""Looking at the health of every lake table, maintained or not; a warning is logged once when it comes and once when it
-goes."""
+"""Measure the health of every lake table, maintained or not. A warning is logged when it appears and when it is
+resolved."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _LOG = logging.getLogger("thermocline.health")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthReport:
-    """What `show` tells of a lake; figures are those of `lake_stats`."""
+    """The health of a lake as `show` prints it; the figures are those of `lake_stats`."""
 
     table: str
     stats: Mapping[str, Any]
@@ -52,51 +52,52 @@ class HealthReport:
 
 
 def collect_health(conn: Connection, settings: Settings) -> int:
-    """Look at every table; how many were looked at. One that cannot be read is noted and does not end the round."""
-    looked = 0
-    for one in read_maintained(conn):
+    """Measure every table; the number measured. A table that cannot be read is recorded, and the others are still
+    measured."""
+    health = 0
+    for maintained in read_maintained(conn):
         try:
-            look_at(conn, one, settings)
+            look_at(conn, maintained, settings)
         except (ThermoclineError, psycopg.Error) as problem:
             if conn.broken or conn.closed:
                 raise
-            _note_problem(conn, one, problem)
-        looked += 1
-    return looked
+            _note_problem(conn, maintained, problem)
+        health += 1
+    return health
 
 
-def look_at(conn: Connection, one: Maintained, settings: Settings) -> None:
-    """One table. A version that was looked at before costs no read of a manifest."""
-    seen = read_stats(conn, one.owner)
-    target = target_of(conn, one)
+def look_at(conn: Connection, maintained: Maintained, settings: Settings) -> None:
+    """Measure one table. For a version that was measured before, no manifest is read."""
+    stored = read_stats(conn, maintained.owner)
+    target = target_of(conn, maintained)
     resolved = read_resolved_policy(conn, target, settings)
     record = policy_record(resolved.policy, target.format)
     if (
-        seen is not None
-        and seen.metadata_location == target.metadata_location
-        and seen.policy == record
-        and seen.problem is None
+        stored is not None
+        and stored.metadata_location == target.metadata_location
+        and stored.policy == record
+        and stored.problem is None
     ):
-        estimate = {"orphan_estimate": read_orphan_estimate(conn, one.owner)} if target.format is ICEBERG else {}
-        kept = {**seen.stats, **estimate}
+        estimate = {"orphan_estimate": read_orphan_estimate(conn, maintained.owner)} if target.format is ICEBERG else {}
+        kept = {**stored.stats, **estimate}
         unchanged = NewStats(
-            metadata_location=seen.metadata_location, stats=kept, warnings=seen.warnings, policy=record
+            metadata_location=stored.metadata_location, stats=kept, warnings=stored.warnings, policy=record
         )
-        write_stats(conn, one.owner, unchanged, seen)
+        write_stats(conn, maintained.owner, unchanged, stored)
         return
-    looked = plugin_named(target.format.name).measure_health(conn, target, resolved.policy, seen)
-    warnings = {**looked.warnings, **{f"policy {at}": told for at, told in enumerate(resolved.warnings)}}
-    kept_warnings = _tell_changes(one.label, seen.warnings if seen else {}, warnings)
+    health = plugin_named(target.format.name).measure_health(conn, target, resolved.policy, stored)
+    warnings = {**health.warnings, **{f"policy {at}": sentence for at, sentence in enumerate(resolved.warnings)}}
+    kept_warnings = _log_changes(maintained.label, stored.warnings if stored else {}, warnings)
     new = NewStats(
-        metadata_location=target.metadata_location, stats=looked.figures, warnings=kept_warnings, policy=record
+        metadata_location=target.metadata_location, stats=health.figures, warnings=kept_warnings, policy=record
     )
-    write_stats(conn, one.owner, new, seen)
+    write_stats(conn, maintained.owner, new, stored)
 
 
-def _tell_changes(
+def _log_changes(
     label: str, before: Mapping[str, Mapping[str, Any]], found: Mapping[str, str]
 ) -> dict[str, dict[str, Any]]:
-    """Log what is new and what is over; since when each warning holds is kept."""
+    """Log new and resolved warnings; each warning keeps the time since which it holds."""
     now = datetime.now(UTC).isoformat()
     kept: dict[str, dict[str, Any]] = {}
     for key, sentence in found.items():
@@ -109,45 +110,48 @@ def _tell_changes(
     return kept
 
 
-def _note_problem(conn: Connection, one: Maintained, problem: Exception) -> None:
-    seen = read_stats(conn, one.owner)
-    told = str(problem).splitlines()[0] if str(problem) else type(problem).__name__
-    if seen is None or seen.problem != told:
+def _note_problem(conn: Connection, maintained: Maintained, problem: Exception) -> None:
+    stored = read_stats(conn, maintained.owner)
+    sentence = str(problem).splitlines()[0] if str(problem) else type(problem).__name__
+    if stored is None or stored.problem != sentence:
         _LOG.warning(
-            "%s: its health cannot be read: %s", one.label, told, extra={"action": "health", "table": one.label}
+            "%s: its health cannot be read: %s",
+            maintained.label,
+            problem if isinstance(problem, ThermoclineError) else sentence,
+            extra={"action": "health", "table": maintained.label},
         )
-    location = seen.metadata_location if seen else one.metadata_location
-    stats, warnings, policy = (seen.stats, seen.warnings, seen.policy) if seen else ({}, {}, {})
+    location = stored.metadata_location if stored else maintained.metadata_location
+    stats, warnings, policy = (stored.stats, stored.warnings, stored.policy) if stored else ({}, {}, {})
     write_stats(
         conn,
-        one.owner,
-        NewStats(metadata_location=location, stats=stats, warnings=warnings, policy=policy, problem=told),
-        seen,
+        maintained.owner,
+        NewStats(metadata_location=location, stats=stats, warnings=warnings, policy=policy, problem=sentence),
+        stored,
     )
 
 
 def read_health(dsn: str, name: TableName, settings: Settings) -> HealthReport:
-    """The health of one table, looked at now."""
+    """Measure and return the health of one table."""
     with connect(dsn, autocommit=True, application_name="thermocline show") as conn:
         target = find_target(conn, name)
-        one = next(found for found in read_maintained(conn) if found.owner == target.owner)
+        maintained = next(found for found in read_maintained(conn) if found.owner == target.owner)
         try:
-            look_at(conn, one, settings)
+            look_at(conn, maintained, settings)
         except ThermoclineError as problem:
-            _note_problem(conn, one, problem)
-        seen = read_stats(conn, target.owner)
+            _note_problem(conn, maintained, problem)
+        stored = read_stats(conn, target.owner)
         resolved = read_resolved_policy(conn, target, settings)
         created, removed = read_trend(conn, target.owner)
         next_pass, state = read_schedule(conn, target.owner)
         persistent = timedelta(seconds=settings.maintenance_interval_seconds)
         return HealthReport(
             table=target.label,
-            stats=seen.stats if seen else {},
-            warnings=tuple(render_warnings(seen.warnings, resolved.policy, datetime.now(UTC), persistent))
-            if seen
+            stats=stored.stats if stored else {},
+            warnings=tuple(render_warnings(stored.warnings, resolved.policy, datetime.now(UTC), persistent))
+            if stored
             else (),
-            problem=seen.problem if seen else None,
-            checked_at=seen.checked_at if seen else None,
+            problem=stored.problem if stored else None,
+            checked_at=stored.checked_at if stored else None,
             created_per_hour=created,
             removed_per_hour=removed,
             next_pass=next_pass,

@@ -1,4 +1,4 @@
-"""Lake tables that Postgres does not know: taking them under maintenance, and letting go of them."""
+"""Add lake tables that are not registered in Postgres to maintenance, and remove them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ from thermocline.core.names import TableName
 from thermocline.core.policy.iceberg_format import ICEBERG
 from thermocline.errors.maintenance import LakeTableIsRegistered, LakeTableNotMaintained
 from thermocline.maintain.format.plugins import plugin_named
-from thermocline.maintain.operations.quarantine import restore_quarantined
 from thermocline.maintain.targets import find_target
-from thermocline.ops.unjournaled_commits import check_lakes_match_journal
 from thermocline.runtime.pg import connect
 
 _NAMED = 20
@@ -25,7 +23,7 @@ _NAMED = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LakeChange:
-    """What adding or removing a table came to."""
+    """The result of adding or removing a table."""
 
     table: str
     sentence: str
@@ -45,7 +43,7 @@ class MaintainedLine:
 
 
 def add_table(dsn: str, name: TableName, format: str = ICEBERG.name) -> LakeChange:
-    """Take a lake table under maintenance; nothing of it is changed."""
+    """Add a lake table to maintenance. The table itself is not changed."""
     plugin = plugin_named(format)
     with connect(dsn, autocommit=True, application_name="thermocline lake") as conn:
         if (heap := lake_tables.read_heap_of(conn, name)) is not None:
@@ -62,12 +60,14 @@ def add_table(dsn: str, name: TableName, format: str = ICEBERG.name) -> LakeChan
 
 
 def remove_table(dsn: str, name: TableName) -> LakeChange:
-    """Let go of a table, its policy and its history of passes, unless one is running; the Iceberg table stays as it
-    is."""
+    """Remove a table, its policy and its history of passes, unless a pass is running. The Iceberg table is not
+    changed."""
     with connect(dsn, autocommit=True, application_name="thermocline lake") as conn:
         entry = lake_tables.read_lake_table_entry(conn, name)
         if entry is None:
             raise LakeTableNotMaintained(f"{name} was not added by `thermocline lake add`.")
+        from thermocline.ops.unjournaled_commits import check_lakes_match_journal
+
         check_lakes_match_journal(conn)
         with pass_lock(conn, Owner(lake_id=entry.id), str(name)), conn.transaction():
             lake_tables.remove_lake_table(conn, entry.id)
@@ -76,10 +76,12 @@ def remove_table(dsn: str, name: TableName) -> LakeChange:
 
 
 def restore_orphans(dsn: str, name: TableName) -> LakeChange:
-    """Bring back the orphans of a table that were moved aside and not deleted yet."""
+    """Restore the quarantined orphans of a table that are not deleted yet."""
     with connect(dsn, autocommit=True, application_name="thermocline lake") as conn:
         seen = find_target(conn, name)
         check_may_change_lakes(conn)
+        from thermocline.maintain.operations.quarantine import restore_quarantined
+
         done = restore_quarantined(conn, seen.owner)
         if done.back:
             insert_event(

@@ -1,4 +1,4 @@
-"""How slow queries are now: the gateway's own histogram, or a Prometheus query."""
+"""The current query latency, from the gateway's own histogram or a Prometheus query."""
 
 from __future__ import annotations
 
@@ -22,37 +22,37 @@ _BUCKET = "thermocline_gateway_query_seconds_bucket"
 
 @dataclass(slots=True)
 class LatencyProbe:
-    """Looks at the latency now and then; None while there is nothing to go by."""
+    """Measures the latency periodically; None while there is no measurement."""
 
     gateway_http: str | None = None
     """host:port of the gateway's metrics."""
     prometheus_url: str | None = None
     query: str = ""
-    _seen: Mapping[float, float] = field(default_factory=dict)
+    _last_buckets: Mapping[float, float] = field(default_factory=dict)
 
     def read_ms(self) -> float | None:
-        """The 99th percentile since the last look, or what the query says, in milliseconds."""
+        """The 99th percentile since the last measurement, or the result of the query, in milliseconds."""
         try:
             if self.query and self.prometheus_url:
-                return self._ask_prometheus()
-            return self._ask_gateway() if self.gateway_http else None
+                return self._query_prometheus()
+            return self._scrape_gateway() if self.gateway_http else None
         except (URLError, OSError, ValueError, KeyError, IndexError) as problem:
             _LOG.warning("the latency of queries cannot be read: %s", problem, extra={"action": "maintain"})
             return None
 
-    def _ask_prometheus(self) -> float | None:
+    def _query_prometheus(self) -> float | None:
         with urlopen(
             f"{self.prometheus_url}/api/v1/query?{urlencode({'query': self.query})}", timeout=_TIMEOUT_SECONDS
         ) as answer:
             found = json.load(answer)["data"]["result"]
         value = float(found[0]["value"][1]) if found else None
-        return value if value is not None and value == value else None  # NaN is no figure
+        return value if value is not None and value == value else None  # NaN: no samples
 
-    def _ask_gateway(self) -> float | None:
+    def _scrape_gateway(self) -> float | None:
         with urlopen(f"http://{self.gateway_http}/metrics", timeout=_TIMEOUT_SECONDS) as answer:
             text = answer.read().decode()
         now = read_buckets(text)
-        before, self._seen = self._seen, now
+        before, self._last_buckets = self._last_buckets, now
         return quantile_ms(before, now, _QUANTILE) if before else None
 
 

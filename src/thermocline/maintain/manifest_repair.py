@@ -1,7 +1,7 @@
-"""Wrong manifest entries rewritten: `verify --repair`.
+"""Rewrite wrong manifest entries: `verify --repair`.
 
-The manifests of wrong entries are written again, on exactly the head that was looked at, as an op of the table:
-journaled, published, and decided by the next writer when this process dies. Data files are not touched. Older snapshots
+Manifests with wrong entries are rewritten on exactly the head that was checked, as an op of the table: journaled,
+published, and resolved by the next writer when this process dies. Data files are not touched. Older snapshots
 keep their manifests.
 """
 
@@ -39,7 +39,7 @@ _KIND = "repair_manifests"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestRepair:
-    """How many entries were repaired, and the problems that no repair of manifests solves."""
+    """The number of repaired entries, and the problems that rewriting manifests cannot solve."""
 
     table: str
     files: int
@@ -60,7 +60,8 @@ class ManifestRepair:
 def repair_table_manifests(
     dsn: str, name: TableName, *, settings: Settings, spark: Callable[[], SparkSession], worker: str = "local"
 ) -> ManifestRepair:
-    """Rewrite the wrong manifest entries of the lake's head; the table is checked again whenever it moved meanwhile."""
+    """Rewrite the wrong manifest entries of the lake's head; the table is checked again when its head changed
+    meanwhile."""
     with connect(dsn, autocommit=True, application_name="thermocline repair") as conn:
         seen = find_target(conn, name)
         if seen.owner.table_id is not None and (since := read_paused_since(conn, seen.owner.table_id)) is not None:

@@ -1,7 +1,7 @@
-"""Why a pass should stop or slow down now: quiet windows, and queries that got slow.
+"""Pause or throttle a pass: during quiet windows, and while queries are slow.
 
-Asked when a pass starts an operation that rewrites data, and between its bins; a pause keeps what is finished and says
-when it ends.
+Checked when a pass starts an operation that rewrites data, and between its bins. A pause keeps finished bins and has an
+end.
 """
 
 from __future__ import annotations
@@ -35,10 +35,8 @@ def render_pause(reason: str, until: datetime) -> str:
 
 @dataclass(slots=True, kw_only=True)
 class Pacing:
-    """The pace of one pass. `measure` gives the store's read bandwidth where a share of it is asked for and none
-    declared.
-
-    It is asked once, when the first bin begins, so that a pass that finds nothing to do reads nothing.
+    """The pace of one pass. `measure` returns the store's read bandwidth, where the policy sets a share of it and no
+    rate. It is called once, when the first bin begins, so that a pass without work reads nothing.
     """
 
     policy: Policy
@@ -48,15 +46,15 @@ class Pacing:
     measure: Callable[[], float] | None = None
     resumes_at: datetime | None = None
     _backoff: Backoff = field(default_factory=Backoff)
-    _looked: float = field(default=-1e9)
+    _measured_at: float = field(default=-1e9)
     measured_bytes_per_s: float | None = None
 
     def why_pause(self) -> str | None:
-        """The pause that holds now, as a sentence; a pass that hears it stops at the next bin."""
+        """The current pause as a sentence, or None; the pass stops before the next bin."""
         if (until := quiet_until(parse_quiet_windows(self.policy.quiet_windows), self.clock())) is not None:
             self.resumes_at = until
             return render_pause(f"quiet window {self.policy.quiet_windows}", until)
-        latency = self._look()
+        latency = self._measure_latency()
         if not self._backoff.is_paused:
             return None
         self.resumes_at = self.clock() + _SLOW_PAUSE
@@ -66,8 +64,8 @@ class Pacing:
         )
 
     def pace(self) -> Pace:
-        """What a task that starts now may take, and when it has to stop: a quiet window that begins meanwhile ends it
-        at the next bin."""
+        """The I/O budget of a task that starts now, and its deadline: when a quiet window begins, it stops before the
+        next bin."""
         if self.measured_bytes_per_s is None:
             self.measured_bytes_per_s = self.measure() if self.measure is not None else 0
         pace = plan_pace(self.policy, self.measured_bytes_per_s).slowed(self._backoff.factor or 1)
@@ -75,20 +73,20 @@ class Pacing:
         begins = quiet_from(parse_quiet_windows(self.policy.quiet_windows), now)
         return pace if begins is None else replace(pace, until=time.time() + (begins - now).total_seconds())
 
-    def _look(self) -> float | None:
+    def _measure_latency(self) -> float | None:
         threshold = self.policy.latency_threshold_ms
-        if threshold <= 0 or time.monotonic() - self._looked < self.look_every_seconds:
+        if threshold <= 0 or time.monotonic() - self._measured_at < self.look_every_seconds:
             return None
-        self._looked = time.monotonic()
+        self._measured_at = time.monotonic()
         latency = self.probe.read_ms()
         before, self._backoff = self._backoff, self._backoff.after(latency, threshold)
         if latency is not None and self._backoff != before:
             verb = "slows down" if self._backoff.factor < before.factor else "speeds up"
-            told = (
+            sentence = (
                 f"maintenance {verb} to {self._backoff.factor:.1%} of its rate: queries take {latency:.0f} ms, "
                 f"the limit is {threshold:g}"
             )
-            _LOG.info(told, extra={"action": "maintain"})
+            _LOG.info(sentence, extra={"action": "maintain"})
         return latency
 
 
@@ -106,14 +104,13 @@ class NoPacing:
 
 
 def pacing_of(policy: Policy, settings: Settings, metadata_location: str | None, *, ignore: bool) -> Pacing | NoPacing:
-    """The pace of a pass; where a share of the store's bandwidth is asked for and none declared, it is measured."""
+    """The pace of a pass. Where the policy sets a share of the store's bandwidth and no rate, the bandwidth is
+    measured."""
     if ignore:
         return NoPacing()
-    asks_for_share = policy.bandwidth_share < 1 and not policy.bandwidth_mb_per_s
+    is_share = policy.bandwidth_share < 1 and not policy.bandwidth_mb_per_s
     measure = (
-        partial(measure_read_bytes_per_s, metadata_location)
-        if asks_for_share and metadata_location is not None
-        else None
+        partial(measure_read_bytes_per_s, metadata_location) if is_share and metadata_location is not None else None
     )
     probe = LatencyProbe(
         gateway_http=settings.gateway_http_listen, prometheus_url=settings.prometheus_url, query=policy.latency_query
@@ -122,7 +119,7 @@ def pacing_of(policy: Policy, settings: Settings, metadata_location: str | None,
 
 
 def measure_read_bytes_per_s(metadata_location: str) -> float:
-    """How fast the store gives the table's largest file, up to 32 MB of it; 0 for a table without files."""
+    """Measure the read rate of the table's largest file, up to 32 MB of it; 0 for a table without files."""
     table = read_lake_table(metadata_location)
     current = table.metadata.current_snapshot_id
     files = table.files(current).data if current is not None else ()
@@ -138,7 +135,7 @@ def measure_read_bytes_per_s(metadata_location: str) -> float:
 
 
 def _forget_cached(location: str) -> None:
-    """Have a file on this machine read from its disk: what the system holds in memory says nothing of the store."""
+    """Drop a local file from the page cache, so that the measurement reads from disk."""
     if (file := local_path(location)) is None:
         return
     handle = os.open(file, os.O_RDONLY)

@@ -1,4 +1,4 @@
-"""Viewing and changing policies: of a table, of a namespace, of the whole catalog."""
+"""View and change policies of a table, of a namespace, or of the whole catalog."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ class PolicyView:
     text: tuple[str, ...]
 
 
-def policy_of(dsn: str, scope: str, wish: PolicyRequest, settings: Settings) -> PolicyView:
-    """Change the policy of `schema.table`, `namespace.*` or `*` as wished; then what is in force."""
+def policy_of(dsn: str, scope: str, request: PolicyRequest, settings: Settings) -> PolicyView:
+    """Apply the changes to the policy of `schema.table`, `namespace.*` or `*`; returns the policy in force."""
     with connect(dsn, autocommit=True, application_name="thermocline policy") as conn:
         if scope == "*" or scope.endswith(".*"):
             namespace = _parse_namespace(scope)
@@ -67,18 +67,18 @@ def policy_of(dsn: str, scope: str, wish: PolicyRequest, settings: Settings) -> 
                 namespace,
                 None,
                 scope,
-                wish,
+                request,
                 lambda: check_operations(_resolve_namespace(conn, namespace, settings).policy, ICEBERG),
             )
             return _view(scope, _resolve_namespace(conn, namespace, settings), read_policy(conn, namespace))
         seen = find_target(conn, parse_table_name(scope))
-        _check_keys(seen, wish)
-        _change(conn, seen, seen.owner.table_id, seen.label, wish, lambda: _check_table(conn, seen, settings))
+        _check_keys(seen, request)
+        _change(conn, seen, seen.owner.table_id, seen.label, request, lambda: _check_table(conn, seen, settings))
         resolved = read_resolved_policy(conn, seen, settings)
-        if wish.changes_something and resolved.policy.pass_interval_ms >= 0:
+        if request.changes_something and resolved.policy.pass_interval_ms >= 0:
             hasten_pass(
                 conn, seen.owner
-            )  # else a table that is maintained continuously from now on would wait for an hour first
+            )  # otherwise a table whose policy becomes continuous would wait for an hour first
         return _view(seen.label, resolved, read_policy(conn, seen.owner))
 
 
@@ -91,10 +91,10 @@ def _parse_namespace(scope: str) -> NamespaceScope:
         raise PolicyScopeUnknown(f"{scope!r} names no table and no namespace.") from None
 
 
-def _check_keys(seen: Target, wish: PolicyRequest) -> None:
-    """A table's own policy has keys of its own format alone."""
+def _check_keys(seen: Target, request: PolicyRequest) -> None:
+    """A table's own policy has only keys of its format."""
     known = keys_of(seen.format)
-    if odd := next((field for field in wish.changes.values if field not in known), None):
+    if odd := next((field for field in request.changes.values if field not in known), None):
         raise PolicyKeyUnknown(f"{odd} is no key of a table of format {seen.format.name}")
 
 
@@ -107,16 +107,16 @@ def _change(
     scope: Target | NamespaceScope,
     table_id: int | None,
     label: str,
-    wish: PolicyRequest,
+    request: PolicyRequest,
     check: Callable[[], None],
 ) -> None:
-    """Store the change; `check` refuses what a pass could not run, and then nothing is stored."""
-    if not wish.changes_something:
+    """Store the change, unless `check` refuses a policy that a pass could not run."""
+    if not request.changes_something:
         return
     with conn.transaction():
         owner = scope.owner if isinstance(scope, Target) else scope
         before, after = apply_policy(
-            conn, owner, lambda stored: change_policy(stored, wish.changes, wish.unset, reset=wish.reset)
+            conn, owner, lambda stored: change_policy(stored, request.changes, request.unset, reset=request.reset)
         )
         check()
         row = conn.execute("select session_user").fetchone()
@@ -128,7 +128,7 @@ def _change(
 
 
 def _resolve_namespace(conn: Connection, scope: NamespaceScope, settings: Settings) -> ResolvedPolicy:
-    """What holds for a table without properties and without a policy of its own."""
+    """The policy of a table without properties and without a policy of its own."""
     return resolve_policy(
         PolicyLayers(
             environment=environment_layer(settings),

@@ -1,4 +1,4 @@
-"""One operation of a pass: planned, then printed or performed.
+"""Run one operation of a pass: plan it, then print or perform the plan.
 
 observe → plan → note the bounds → dry run: render the plan; otherwise: the engine performs it through the applier
 """

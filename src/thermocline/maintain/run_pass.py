@@ -30,6 +30,7 @@ from thermocline.core.maintenance.outcome import Operation, Outcome
 from thermocline.core.maintenance.pacing import next_pass_after_ms
 from thermocline.core.maintenance.plan import PassPlan, PlannedOperation, pass_plan_to_json
 from thermocline.core.maintenance.record import PassStatus, checked, counters_to_keep, error_of, sentence_of, status_of
+from thermocline.core.messages.progress import Progress
 from thermocline.core.names import TableName
 from thermocline.core.policy.formats import Format
 from thermocline.core.policy.iceberg_format import ICEBERG
@@ -37,6 +38,7 @@ from thermocline.core.policy.operations import DISABLED, check_operations, is_en
 from thermocline.core.policy.policy_layers import policy_record
 from thermocline.errors import Paused, ThermoclineError
 from thermocline.maintain.context import PassContext
+from thermocline.maintain.context import PassRequest as PassRequest
 from thermocline.maintain.engines.engine import MaintenanceEngine
 from thermocline.maintain.format.formats import LakeFormat, Target
 from thermocline.maintain.format.plugins import plugin_named
@@ -55,26 +57,8 @@ MAINTENANCE_DISABLED = "maintenance is disabled for this table"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PassRequest:
-    """What a pass is requested to do. A forced pass runs although maintenance is disabled, but runs no operation that
-    its own key disables."""
-
-    operations: tuple[Operation, ...] = ()
-    where: str | None = None
-    engine: str | None = None
-    dry_run: bool = False
-    forced: bool = True
-    ignore_pacing: bool = False
-
-    @property
-    def may_run_concurrently(self) -> bool:
-        """Whether it may run at the same time as others like it: it only compacts named partitions."""
-        return self.forced and self.where is not None and self.operations == ("compact",)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PassReport:
-    """What became of a pass; `results` are the counters under their full keys."""
+    """The outcome of a pass; `results` are the counters under their full keys."""
 
     table: str
     status: PassStatus
@@ -101,11 +85,11 @@ def render_pass(report: PassReport) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Run:
-    """A pass under way."""
+    """A running pass."""
 
     context: PassContext
     seen: Target
-    wish: PassRequest
+    request: PassRequest
     pacing: Pacing | NoPacing
     engine: MaintenanceEngine
     planner: Planner
@@ -122,7 +106,7 @@ def run_pass(
     *,
     settings: Settings,
     spark: Callable[[], SparkSession],
-    wish: PassRequest,
+    request: PassRequest,
     worker: str = "local",
     report_progress: ProgressReporter = no_progress,
     engine: MaintenanceEngine | None = None,
@@ -138,7 +122,7 @@ def run_pass(
             seen,
             settings=settings,
             spark=spark,
-            wish=wish,
+            request=request,
             worker=worker,
             report_progress=report_progress,
             engine=engine,
@@ -153,7 +137,7 @@ def run_pass_on(
     *,
     settings: Settings,
     spark: Callable[[], SparkSession],
-    wish: PassRequest,
+    request: PassRequest,
     worker: str,
     report_progress: ProgressReporter,
     engine: MaintenanceEngine | None = None,
@@ -162,11 +146,11 @@ def run_pass_on(
 ) -> PassReport:
     """Run one pass over a table that was found; `conn` is in autocommit mode and holds the pass's lock meanwhile."""
     resolved = read_resolved_policy(conn, seen, settings)
-    policy = resolved.policy if wish.where is None else replace(resolved.policy, where=wish.where)
-    check_operations(policy, seen.format, wish.operations)
+    policy = resolved.policy if request.where is None else replace(resolved.policy, where=request.where)
+    check_operations(policy, seen.format, request.operations)
     plugin = plugin_named(seen.format.name)
     measured_on = seen.metadata_location if seen.format is ICEBERG else None
-    pacing = pacing_of(policy, settings, measured_on, ignore=wish.ignore_pacing or wish.dry_run)
+    pacing = pacing_of(policy, settings, measured_on, ignore=request.ignore_pacing or request.dry_run)
     context = PassContext(
         conn=conn,
         dsn=dsn,
@@ -176,34 +160,36 @@ def run_pass_on(
         policy=policy,
         now=_read_clock(conn),
         worker=worker,
-        dry_run=wish.dry_run,
-        forced=wish.forced,
-        may_run_concurrently=wish.may_run_concurrently,
+        dry_run=request.dry_run,
+        forced=request.forced,
+        may_run_concurrently=request.may_run_concurrently,
         report_progress=report_progress,
         why_pause=lambda: STOPPING if is_stopping() else _why_paused(conn, seen) or pacing.why_pause(),
         pace=pacing.pace,
     )
-    engine = engine or plugin.engine(wish.engine or settings.maintenance_engine)
+    engine = engine or plugin.engine(request.engine or settings.maintenance_engine)
     planner = planner or partial(plugin.plan, engine=engine.name)
-    run = _Run(context=context, seen=seen, wish=wish, pacing=pacing, engine=engine, planner=planner, plugin=plugin)
-    if wish.dry_run or (not wish.forced and not policy.maintenance_enabled):
+    run = _Run(
+        context=context, seen=seen, request=request, pacing=pacing, engine=engine, planner=planner, plugin=plugin
+    )
+    if request.dry_run or (not request.forced and not policy.maintenance_enabled):
         return _run_unrecorded(run, resolved.warnings)
     if (reason := _why_paused(conn, seen)) is not None:
         raise Paused(f"{reason}.")
     check_lakes_match_journal(conn)
-    with passes.pass_lock(conn, seen.owner, seen.label, concurrent=wish.may_run_concurrently):
+    with passes.pass_lock(conn, seen.owner, seen.label, concurrent=request.may_run_concurrently):
         return _run_recorded(run, resolved.warnings)
 
 
 def _why_paused(conn: Connection, seen: Target) -> str | None:
-    """A table on its own is paused when everything is."""
+    """Why the table is paused, or None. A lake table that is not registered is paused only with all tables."""
     since = read_paused_since(conn, seen.owner.table_id)
     return None if since is None else f"{seen.label} is paused since {since:%Y-%m-%d %H:%M:%S}; nothing of it moves"
 
 
 def _run_unrecorded(run: _Run, warnings: tuple[str, ...]) -> PassReport:
     """A dry run, or a scheduled pass of a table that is not maintained."""
-    if not run.wish.dry_run:
+    if not run.request.dry_run:
         return _report(run, (), warnings, bounds=None, seconds=0)
     kept: list[Bounds] = []
     started = time.monotonic()
@@ -213,36 +199,36 @@ def _run_unrecorded(run: _Run, warnings: tuple[str, ...]) -> PassReport:
 
 def _run_recorded(run: _Run, warnings: tuple[str, ...]) -> PassReport:
     """A pass with its row in the journal, under the table's lock."""
-    conn, seen, wish, started = run.context.conn, run.seen, run.wish, time.monotonic()
+    conn, seen, request, started = run.context.conn, run.seen, run.request, time.monotonic()
     kept: list[Bounds] = []
     record = policy_record(run.context.policy, run.format)
     pass_id = passes.begin_pass(
         conn,
         seen.owner,
         worker=run.context.worker,
-        forced=wish.forced,
+        forced=request.forced,
         policy=record,
         base=seen.snapshot,
-        concurrent=wish.may_run_concurrently,
+        concurrent=request.may_run_concurrently,
     )
 
     def note_bounds(bounds: Bounds) -> None:
         kept.append(bounds)
         passes.note_bounds(conn, pass_id, bounds)
 
-    def report_progress(line: str) -> None:
-        passes.note_progress(conn, pass_id, line)
-        run.context.report_progress(line)
+    def report_progress(told: str | Progress) -> None:
+        passes.note_progress(conn, pass_id, str(told))
+        run.context.report_progress(told)
 
     outcomes = _run_operations(
         replace(
             run, context=replace(run.context, pass_id=pass_id, note_bounds=note_bounds, report_progress=report_progress)
         )
     )
-    sentence = sentence_of(outcomes, wish.operations, run.format.operations)
+    sentence = sentence_of(outcomes, request.operations, run.format.operations)
     counters = counters_to_keep(outcomes, run.format.totals)
     passes.finish_pass(conn, pass_id, outcomes, counters=counters, sentence=sentence, error=error_of(outcomes))
-    if wish.forced or status_of(outcomes) in ("done", "failed"):
+    if request.forced or status_of(outcomes) in ("done", "failed"):
         insert_event(conn, seen.owner.table_id, "maintain", f"{seen.label}: {sentence}.")
     pause = next((outcome.sentence for outcome in outcomes if outcome.status == "paused"), None)
     note_schedule(conn, seen.owner, pause, _read_next(run, outcomes, is_paused=pause is not None))
@@ -252,8 +238,8 @@ def _run_recorded(run: _Run, warnings: tuple[str, ...]) -> PassReport:
 
 
 def _read_next(run: _Run, outcomes: Sequence[Outcome], *, is_paused: bool) -> datetime | None:
-    """When the next pass is due: at the end of a pause, or as a continuous table asks; None: as it was scheduled when
-    this one began."""
+    """When the next pass is due: at the end of a pause, or by the interval of a continuous table. None: as
+    scheduled."""
     if is_paused and run.pacing.resumes_at is not None:
         return run.pacing.resumes_at
     wait_ms = next_pass_after_ms(run.context.policy, any(outcome.status == "done" for outcome in outcomes))
@@ -261,14 +247,18 @@ def _read_next(run: _Run, outcomes: Sequence[Outcome], *, is_paused: bool) -> da
 
 
 def _run_operations(run: _Run) -> tuple[Outcome, ...]:
-    """Each operation in the preset's order, whatever became of the one before."""
+    """Run each operation in the preset's order; a failure does not stop the next."""
     outcomes: list[Outcome] = []
-    for operation in plan_operations(run.context.policy, run.wish.operations, run.format.operations, run.format.orders):
+    for operation in plan_operations(
+        run.context.policy, run.request.operations, run.format.operations, run.format.orders
+    ):
         started = time.monotonic()
         outcome = _run_operation(run, operation)
         duration_ms = round((time.monotonic() - started) * 1000)
         outcomes.append(
-            outcome if outcome.status in ("disabled", "paused") or run.wish.dry_run else checked(outcome, duration_ms)
+            outcome
+            if outcome.status in ("disabled", "paused") or run.request.dry_run
+            else checked(outcome, duration_ms)
         )
     return tuple(outcomes)
 
@@ -281,7 +271,7 @@ def _run_operation(run: _Run, operation: Operation) -> Outcome:
     is_paced = spec is not None and spec.is_paced
     if not context.dry_run and (pause := context.why_pause() if is_paced else _why_paused(context.conn, seen)):
         return Outcome(operation=operation, status="paused", sentence=pause)
-    if operation not in run.wish.operations and (
+    if operation not in run.request.operations and (
         wait := run.plugin.why_not_yet(operation, context, _last_done(run, operation))
     ):
         return Outcome(operation=operation, status="skipped", sentence=wait)
@@ -293,8 +283,8 @@ def _run_operation(run: _Run, operation: Operation) -> Outcome:
             operation=operation, status="failed", sentence=f"Spark: {str(problem.java_exception).splitlines()[0]}"
         )
     except Py4JNetworkError:
-        raise  # Spark is gone, for the next operation too
-    except Exception as problem:  # whatever it was, the next operation has its turn
+        raise  # Spark has stopped, so the next operation would fail too
+    except Exception as problem:  # any other failure does not stop the next operation
         if context.conn.closed or context.conn.broken:
             raise
         if not isinstance(problem, ThermoclineError | psycopg.Error):
@@ -333,7 +323,7 @@ def _report(
     return PassReport(
         table=run.seen.label,
         status=status_of(outcomes) if outcomes else "disabled",
-        sentence=sentence_of(outcomes, run.wish.operations, run.format.operations)
+        sentence=sentence_of(outcomes, run.request.operations, run.format.operations)
         if outcomes
         else MAINTENANCE_DISABLED,
         outcomes=outcomes,
@@ -342,11 +332,11 @@ def _report(
         bounds=None if bounds is None else passes.bounds_record(bounds),
         engine=run.engine.name,
         pass_id=None if pass_id is None else str(pass_id),
-        dry_run=run.wish.dry_run,
+        dry_run=run.request.dry_run,
         started_at=run.context.now,
         seconds=round(seconds, 3),
         warnings=warnings,
-        plan=_plan(run, outcomes, bounds) if run.wish.dry_run else None,
+        plan=_plan(run, outcomes, bounds) if run.request.dry_run else None,
     )
 
 

@@ -1,4 +1,4 @@
-"""The table a pass is about, found by the name a person types, and the policy in force for it."""
+"""Find the table of a pass by its name, and resolve its policy."""
 
 from __future__ import annotations
 
@@ -39,46 +39,46 @@ def find_target(conn: Connection, name: TableName) -> Target:
     if registered is not None:
         lake = TableName(registered.lake_namespace, registered.lake_name)
         target = LakeTarget(name=lake, registered=registered)
-        return _located(conn, target, Owner(table_id=registered.id), str(name), ICEBERG.name)
+        return _locate_target(conn, target, Owner(table_id=registered.id), str(name), ICEBERG.name)
     entry = lake_tables.read_lake_table_entry(conn, name) if _has_catalog(conn) else None
     if entry is None:
         raise LakeTableNotMaintained(f"{name} is neither a registered table nor an Iceberg table under maintenance.")
-    return _located(
+    return _locate_target(
         conn, LakeTarget(name=entry.name, lake_id=entry.id), Owner(lake_id=entry.id), str(name), entry.format
     )
 
 
 def find_owner(conn: Connection, owner: Owner) -> Target:
     """The table behind a row of the schedule or of the requests."""
-    for one in lake_tables.read_maintained(conn):
-        if one.owner == owner:
-            return target_of(conn, one)
+    for maintained in lake_tables.read_maintained(conn):
+        if maintained.owner == owner:
+            return target_of(conn, maintained)
     raise LakeTableNotMaintained("The table is no longer under maintenance.")
 
 
-def target_of(conn: Connection, one: Maintained) -> Target:
-    registered = tables.read_table(conn, one.heap) if one.heap is not None else None
-    target = LakeTarget(name=one.lake, registered=registered, lake_id=one.owner.lake_id)
-    return _located(conn, target, one.owner, one.label, one.format)
+def target_of(conn: Connection, maintained: Maintained) -> Target:
+    registered = tables.read_table(conn, maintained.heap) if maintained.heap is not None else None
+    target = LakeTarget(name=maintained.lake, registered=registered, lake_id=maintained.owner.lake_id)
+    return _locate_target(conn, target, maintained.owner, maintained.label, maintained.format)
 
 
-def read_resolved_policy(conn: Connection, seen: Target, settings: Settings) -> ResolvedPolicy:
+def read_resolved_policy(conn: Connection, target: Target, settings: Settings) -> ResolvedPolicy:
     """Every layer read and resolved, once per pass."""
     return resolve_policy(
         PolicyLayers(
             environment=environment_layer(settings),
             environment_names=environment_names(settings),
             catalog=read_policy(conn, NamespaceScope()),
-            namespace=read_policy(conn, NamespaceScope(namespace=seen.target.name.schema)),
-            properties=seen.properties,
-            table=read_policy(conn, seen.owner),
+            namespace=read_policy(conn, NamespaceScope(namespace=target.target.name.schema)),
+            properties=target.properties,
+            table=read_policy(conn, target.owner),
         ),
-        seen.format,
+        target.format,
     )
 
 
 def environment_layer(settings: Settings) -> PolicyChanges:
-    """What the settings say of policy keys; `maintenance_policy` loses to a key's own variable."""
+    """The policy keys in the settings; a key's own variable wins over `maintenance_policy`."""
     load_formats()
     own = {key: getattr(settings, key) for key in _ENVIRONMENT_KEYS}
     pairs = [f"{key}={str(value).lower()}" for key, value in own.items() if value is not None]
@@ -101,7 +101,7 @@ def _has_catalog(conn: Connection) -> bool:
     return conn.execute("select to_regclass('thermocline.lake_tables') is not null").fetchone() == (True,)
 
 
-def _located(conn: Connection, target: LakeTarget, owner: Owner, label: str, format: str) -> Target:
+def _locate_target(conn: Connection, target: LakeTarget, owner: Owner, label: str, format: str) -> Target:
     plugin = plugin_named(format)
     found = plugin.locate(conn, target.name)
     return Target(

@@ -20,6 +20,7 @@ from functools import partial
 from pyspark.sql import SparkSession
 
 from thermocline.catalog import journal, tables
+from thermocline.catalog.health.waiting_corrections import note_waiting
 from thermocline.catalog.tables import RegisteredTable
 from thermocline.core.lake_file import FileBounds
 from thermocline.core.names import TableName
@@ -44,7 +45,7 @@ from thermocline.ops.spanning_table import SpanningTable, objects_of, read_spann
 from thermocline.ops.unjournaled_commits import check_lakes_match_journal
 from thermocline.runtime.fault_points import fault_point
 from thermocline.runtime.pg import Connection, connect
-from thermocline.runtime.progress import ProgressReporter, no_progress
+from thermocline.runtime.progress import Meter, ProgressReporter, no_progress
 from thermocline.runtime.settings import Settings
 from thermocline.seam.delta import (
     apply_marks,
@@ -54,6 +55,7 @@ from thermocline.seam.delta import (
     pending_condition,
     read_edges,
     read_inexact_keys,
+    read_waiting,
 )
 from thermocline.seam.heap.exported_snapshot import ExportedSnapshot, export_snapshot
 from thermocline.seam.heap.older_readers import why_older_readers
@@ -157,14 +159,28 @@ def fold(
                 if not (folded and drain and report.left):
                     break
             _purge(work)
+        note_fold_work(conn, registered)
     return report
 
 
-def count_fold_work(conn: Connection, registered: RegisteredTable) -> int:
-    """How much there is to fold or to purge: corrections that wait, and folds whose marks are still there."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoldWork:
+    """What there is to fold or to purge: corrections that wait, for how long some of them do, and folds whose marks are
+    still there."""
+
+    waiting: int
+    waiting_seconds: float
+    unpurged: int
+
+
+def note_fold_work(conn: Connection, registered: RegisteredTable) -> FoldWork:
+    """Count what waits, and record it: `/metrics` and the checks of health read the record."""
     cut = journal.read_cutline(conn, registered.id)
-    pending = count_pending(conn, objects_of(registered).delta, registered.tier_key, registered.key_type, cut.t)
-    return pending + len(journal.read_unpurged(conn, registered.id))
+    waiting = read_waiting(conn, objects_of(registered).delta, registered.tier_key, registered.key_type, cut.t)
+    seconds = note_waiting(conn, registered.id, waiting)
+    return FoldWork(
+        waiting=waiting.rows, waiting_seconds=seconds, unpurged=len(journal.read_unpurged(conn, registered.id))
+    )
 
 
 def _count(conn: Connection, table: SpanningTable, cut: CutLine) -> int:
@@ -207,7 +223,7 @@ def _write(
         plan = _plan(work, snapshot, expected, max_rows)
         if not plan.ranges:
             return None
-        done = _run_tasks(work, _tasks(work, head, stamp, snapshot, plan))
+        done = _run_tasks(work, _tasks(work, head, stamp, snapshot, plan), plan.rows)
     counters = {
         "rows": len(done.versions),
         "images": done.heap.rows,
@@ -258,10 +274,12 @@ def _plan(work: FoldRun, snapshot: ExportedSnapshot, expected: int, max_rows: in
     return plan
 
 
-def _run_tasks(work: FoldRun, tasks: list[FoldTask]) -> FoldResult:
+def _run_tasks(work: FoldRun, tasks: list[FoldTask], rows: int) -> FoldResult:
     """Fold on Spark, and compare what was read with what was written."""
+    meter = Meter(work.report_progress, f"folding {work.table.name}", rows, "rows")
     try:
-        done = fold_delta(work.spark(), tasks)
+        done = fold_delta(work.spark(), tasks, lambda completed: meter.note(rows * completed // len(tasks)))
+        meter.note(rows)
     except UnrepresentableValue as refusal:
         raise _with_row(work, refusal) from None
     if not done.is_exact:

@@ -29,5 +29,5 @@ class MoveReport:
 
     @property
     def sentence(self) -> str:
-        said = list(self.plan) if self.dry_run else [*self.done(), *self.deferred, *self.notes] or [self.idle]
-        return f"{self.table}: {'; '.join(said)}."
+        phrases = list(self.plan) if self.dry_run else [*self.done(), *self.deferred, *self.notes] or [self.idle]
+        return f"{self.table}: {'; '.join(phrases)}."

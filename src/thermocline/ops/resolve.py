@@ -70,7 +70,7 @@ def _publish(
     conn: Connection, registered: RegisteredTable, op: journal.Op, snapshot: int, paths: Sequence[str]
 ) -> tuple[str, ...]:
     if kind_named(op.kind).is_undone_after_a_crash:
-        # Whoever asked for it was told nothing, and may have written rows since.
+        # The caller got no answer, and may have written rows since.
         raise TruncationUndone(
             f"{registered.name} was not truncated: the truncation was killed before it was published."
         )
@@ -116,10 +116,10 @@ def adopt_head(conn: Connection, registered: RegisteredTable, head: LakeHead, cu
 def _replacements_since(head: LakeHead, published: int | None) -> int | None:
     """How many snapshots lie between S and the head; None when one of them did more than replace files, or S is none of
     their ancestors."""
-    told = {snapshot["snapshot-id"]: snapshot for snapshot in head.metadata.get("snapshots", ())}
+    snapshots = {snapshot["snapshot-id"]: snapshot for snapshot in head.metadata.get("snapshots", ())}
     at, count = head.snapshot_id, 0
     while at != published:
-        snapshot = told.get(at)
+        snapshot = snapshots.get(at)
         if published is None or snapshot is None or snapshot.get("summary", {}).get("operation") != "replace":
             return None
         at, count = snapshot.get("parent-snapshot-id"), count + 1

@@ -26,12 +26,13 @@ from thermocline.lake.commit.compare_and_swap import LakeHead, OpStamp, apply_ro
 from thermocline.ops.data_files import read_files
 from thermocline.ops.resolve import adopt_head
 from thermocline.ops.runner import WrittenOp, plan_table_op, run_op
+from thermocline.ops.spanning_table import objects_of
 from thermocline.ops.tier.jumps import read_next_retention_line
 from thermocline.parquet.deletes.position_deletes import WrittenDeletes
 from thermocline.runtime.fault_points import fault_point
 from thermocline.runtime.pg import Connection
 from thermocline.runtime.settings import Settings
-from thermocline.seam.retention import raise_retention_line, read_retention_line
+from thermocline.seam.retention import PlannedLine, expire_below, read_retention_line
 from thermocline.spark.jobs.expire import delete_rows
 from thermocline.spark.kernels.expire_rows import ExpireTask
 from thermocline.spark.kernels.fold_range import CandidateFile
@@ -66,9 +67,11 @@ def retain(
     spark: Callable[[], SparkSession],
     settings: Settings,
     worker: str,
+    *,
+    by_itself: bool,
 ) -> Retained:
-    """Expire what is due, under the table's lock and the token that was claimed. Spark is asked for only when a bound
-    has passed."""
+    """Expire what is due, under the table's lock and the token that was claimed. Spark is started only when a bound
+    has passed. `by_itself`: nobody asked for it, so it needs a table that is started."""
     cut = journal.read_cutline(conn, registered.id)
     current = read_retention_line(conn, registered.id)
     if registered.lake_retention is None or not registered.mode.allows_lake_retention:
@@ -87,7 +90,9 @@ def retain(
     plan = plan_retention(
         line, [FileBounds(path=file.path, lower=file.lower_key, upper=file.upper_key) for file in files]
     )
-    raise_retention_line(conn, registered.id, plan.line, settings.lock_timeout_ms)
+    planned = PlannedLine(line=plan.line, lake_retention=registered.lake_retention, by_itself=by_itself)
+    if reason := expire_below(conn, registered.id, objects_of(registered), planned, settings.lock_timeout_ms):
+        return Retained(waits=(reason,))
     fault_point("retain-line-raised")
     work = RetentionRun(dsn=dsn, registered=registered, head=head, files=files, plan=plan)
     done = run_op(conn, plan_table_op(conn, registered, RETAIN, cut, worker), head, partial(_write, work))

@@ -41,7 +41,7 @@ from thermocline.ops.spanning_table import objects_of
 from thermocline.runtime.fault_points import fault_point
 from thermocline.runtime.pg import Connection
 from thermocline.seam.delta import lock_for_publication
-from thermocline.seam.retention import ExpiringTable, apply_expiry
+from thermocline.seam.retention import ExpiringTable, apply_expiry, read_line_of_op
 
 Commit = Callable[[LakeHead, OpStamp], int]
 """Makes the snapshot on this head, with this stamp, and returns its id; `LostRace` when the table has moved."""
@@ -63,7 +63,7 @@ class WrittenOp(Generic[Result]):
     """The sentence for the table's activity."""
     commit: Commit | None
     paths: Sequence[str] = ()
-    """The files that the commit takes up."""
+    """The files that the commit adds."""
     counters: Mapping[str, object] = field(default_factory=dict)
     lock: Callable[[], object] = lambda: None
     """Runs first in the publishing transaction."""
@@ -253,11 +253,11 @@ def publish_op(
     lock: Callable[[], object] = lambda: None,
     mark: Callable[[], object] = lambda: None,
 ) -> tuple[str, ...]:
-    """Publish an op of a registered table with all that its kind asks for, now or after a crash; the partitions that
+    """Publish an op of a registered table with all that its kind requires, now or after a crash; the partitions that
     are tiered now."""
     if kind_named(op.kind).expires:
         table = _expiring(registered)
-        lock, mark = (lambda: lock_for_publication(conn, table.spill)), (lambda: _expire(conn, registered, table))
+        lock, mark = (lambda: lock_for_publication(conn, table.spill)), (lambda: _expire(conn, registered, table, op))
     return journal.publish(conn, op, snapshot=snapshot, paths=paths, counters={}, message=message, lock=lock, mark=mark)
 
 
@@ -273,6 +273,6 @@ def _expiring(registered: RegisteredTable) -> ExpiringTable:
     )
 
 
-def _expire(conn: Connection, registered: RegisteredTable, table: ExpiringTable) -> None:
-    if reason := apply_expiry(conn, table):
+def _expire(conn: Connection, registered: RegisteredTable, table: ExpiringTable, op: journal.Op) -> None:
+    if reason := apply_expiry(conn, table, read_line_of_op(conn, registered.id, op.op_id)):
         tables.insert_event(conn, registered.id, "retain", f"{registered.name}: {reason}.")

@@ -15,15 +15,18 @@ from thermocline.seam.objects import SeamDefinition, SeamObjects
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpanningTable:
-    """The registration, the heap as it stands, and the seam between them."""
+    """The registration, and the seam with the heap as it stands."""
 
     registered: RegisteredTable
-    heap: HeapFacts
     seam: SeamDefinition
 
     @property
     def name(self) -> TableName:
         return self.registered.name
+
+    @property
+    def heap(self) -> HeapFacts:
+        return self.seam.heap
 
 
 def objects_of(table: RegisteredTable) -> SeamObjects:
@@ -50,9 +53,8 @@ def read_spanning(conn: Connection, name: TableName) -> SpanningTable:
         key_type=registered.key_type,
         lake_columns=registered.columns,
         mode=registered.mode,
-        expires=registered.lake_retention is not None,
     )
-    return SpanningTable(registered=registered, heap=heap, seam=seam)
+    return SpanningTable(registered=registered, seam=seam)
 
 
 def check_same_heap(registered: RegisteredTable, heap: HeapFacts) -> None:

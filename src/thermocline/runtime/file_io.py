@@ -1,16 +1,21 @@
-"""Open, write and flush files by location, on this machine or in an object store."""
+"""Open, write and flush files by location, on this machine or in an object store.
+
+pyarrow is imported by the functions that open a file system: a command that only sets `use_fsync` does not wait for it.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable
 from functools import lru_cache
-
-import pyarrow.fs as fs
+from typing import TYPE_CHECKING
 
 from thermocline.runtime import PREFIX
 from thermocline.runtime.locations import local_path
 from thermocline.runtime.object_store import ObjectStore, current_store, is_object_location, path_in_store
+
+if TYPE_CHECKING:
+    import pyarrow.fs as fs
 
 _CONNECT_SECONDS, _REQUEST_SECONDS, _ATTEMPTS = 5, 60, 5
 _WRITTEN_BACK_SECONDS = 900.0
@@ -23,6 +28,8 @@ _flushes: bool | None = None
 
 def open_location(location: str) -> tuple[fs.FileSystem, str]:
     """The file system of a location and the path in it. Locations are literal: nothing in them is percent-encoded."""
+    import pyarrow.fs as fs
+
     if is_object_location(location):
         return open_store(current_store()), path_in_store(location)
     scheme, colon, rest = location.partition(":")
@@ -36,6 +43,8 @@ def open_location(location: str) -> tuple[fs.FileSystem, str]:
 @lru_cache(maxsize=4)
 def open_store(store: ObjectStore) -> fs.S3FileSystem:
     """pyarrow's client of an object store. It retries transient failures with growing pauses."""
+    import pyarrow.fs as fs
+
     keys = {"access_key": store.access_key, "secret_key": store.secret_key, "session_token": store.session_token}
     return fs.S3FileSystem(
         **{name: value for name, value in keys.items() if value is not None},
@@ -53,6 +62,8 @@ def open_store(store: ObjectStore) -> fs.S3FileSystem:
 def make_folder(filesystem: fs.FileSystem, path: str) -> None:
     """Make a folder whose name survives a power failure. Object stores have no folders, and creating one there would
     leave an empty object."""
+    import pyarrow.fs as fs
+
     if not isinstance(filesystem, fs.LocalFileSystem):
         return
     missing, above = [], path.rstrip("/")
@@ -66,6 +77,8 @@ def make_folder(filesystem: fs.FileSystem, path: str) -> None:
 
 def copy_file(source: str, target: str) -> None:
     """Copy one file, within one file system or between two, and flush the copy."""
+    import pyarrow.fs as fs
+
     from_store, from_path = open_location(source)
     to_store, to_path = open_location(target)
     make_folder(to_store, to_path.rsplit("/", 1)[0])
@@ -94,6 +107,8 @@ def flush_written(filesystem: fs.FileSystem, path: str) -> None:
 
     Every writer calls this before anything refers to the file.
     """
+    import pyarrow.fs as fs
+
     if isinstance(filesystem, fs.LocalFileSystem):
         flush_to_disk(path)
 

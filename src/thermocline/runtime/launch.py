@@ -27,6 +27,13 @@ def launch_command(
     return [*own, *(os.fspath(part) for part in program)]
 
 
+def bind_to_parent(parent_pid: int, die_signal: int) -> None:
+    """This process gets the signal when its parent dies; it exits if the parent is dead already."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, die_signal, 0, 0, 0)
+    if os.getppid() != parent_pid:
+        os._exit(1)
+
+
 def _become(parent_pid: int, die_signal: int, user: str, program: list[str]) -> None:
     if user != "-":
         entry = pwd.getpwnam(user)
@@ -35,10 +42,7 @@ def _become(parent_pid: int, die_signal: int, user: str, program: list[str]) -> 
         os.setuid(entry.pw_uid)
         os.environ["HOME"] = entry.pw_dir
     if die_signal:
-        # After setuid, which clears it; and the parent may have died before we asked.
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, die_signal, 0, 0, 0)
-        if os.getppid() != parent_pid:
-            os._exit(1)
+        bind_to_parent(parent_pid, die_signal)  # after setuid, which clears it
     os.execvp(program[0], program)
 
 

@@ -3,11 +3,13 @@ files."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import resources
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 import psycopg
 from psycopg import sql
@@ -20,7 +22,11 @@ from thermocline.errors import BadDsn, PostgresFailed, PostgresUnreachable, Post
 CONNECT_TIMEOUT_SECONDS = 5
 OLDEST_MAJOR, NEWEST_MAJOR = 14, 18
 
-SESSION_SETTINGS: Mapping[str, str] = {
+PINNED_PATH = "pg_catalog, pg_temp"
+"""Objects of ours are named with their schema; nothing that a user made answers to a name of Postgres' own. Temporary
+relations come last: a trigger of the user's that fires in our session could make some."""
+
+TEXT_SETTINGS: Mapping[str, str] = {
     "timezone": "UTC",
     "datestyle": "ISO, YMD",
     "intervalstyle": "postgres",
@@ -30,7 +36,28 @@ SESSION_SETTINGS: Mapping[str, str] = {
 }
 """What fixes Postgres' text form, so that the same value gives the same text on every connection."""
 
+SESSION_SETTINGS: Mapping[str, str] = {"search_path": PINNED_PATH, **TEXT_SETTINGS}
+"""The settings of every session of ours, whatever driver opens it."""
+
 Connection = psycopg.Connection[tuple[Any, ...]]
+
+
+TlsMode = Literal["disable", "prefer", "require", "verify-ca", "verify-full"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientTls:
+    """How a connection is encrypted, with the files that libpq used, its own default ones included.
+
+    `root` is a file, or `system`; a certificate comes with its key.
+    """
+
+    mode: TlsMode = "disable"
+    root: str | None = None
+    certificate: str | None = None
+    key: str | None = None
+    key_password: str | None = field(default=None, repr=False)
+    is_direct: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +69,7 @@ class Endpoint:
     dbname: str
     user: str
     password: str = field(repr=False)
+    tls: ClientTls = ClientTls()
 
 
 def connect(
@@ -51,7 +79,30 @@ def connect(
     application_name: str = "thermocline",
     connect_timeout_seconds: int = CONNECT_TIMEOUT_SECONDS,
 ) -> Connection:
-    """An open connection in UTC, ISO and UTF-8; a failure names host, port and database, never the password."""
+    """An open connection in UTC, ISO and UTF-8 that finds unqualified names in pg_catalog alone; a failure names host,
+    port and database, never the password."""
+    return _connect(dsn, SESSION_SETTINGS, autocommit, application_name, connect_timeout_seconds)
+
+
+def connect_as_typed(
+    dsn: str,
+    *,
+    autocommit: bool = False,
+    application_name: str = "thermocline",
+    connect_timeout_seconds: int = CONNECT_TIMEOUT_SECONDS,
+) -> Connection:
+    """The same with the login's own search_path, for names and statements that a person typed. A statement of ours
+    qualifies everything there, functions and operators too: anybody's may come first in that path."""
+    return _connect(dsn, TEXT_SETTINGS, autocommit, application_name, connect_timeout_seconds)
+
+
+def _connect(
+    dsn: str,
+    settings: Mapping[str, str],
+    autocommit: bool,
+    application_name: str,
+    connect_timeout_seconds: int,
+) -> Connection:
     parts = _parse(dsn)
     try:
         # Given as keywords so that a DSN's own application_name loses to ours.
@@ -62,12 +113,25 @@ def connect(
         raise PostgresUnreachable(
             f"Postgres at {_render_endpoint(parts)} cannot be reached: {_reason(problem)}."
         ) from None
-    names, values = list(SESSION_SETTINGS), list(SESSION_SETTINGS.values())
-    conn.execute(
-        "select pg_catalog.set_config(n, v, false) from unnest(%s::text[], %s::text[]) s(n, v)", (names, values)
-    )
+    conn.execute(render_settings(settings))
     conn.autocommit = autocommit
     return conn
+
+
+def pinned_dsn(dsn: str) -> str:
+    """The DSN of a connection that is pinned from its first statement on, for drivers that read Postgres' catalogs as
+    they connect."""
+    given = _parse(dsn).get("options") or os.environ.get("PGOPTIONS", "")
+    return make_conninfo(dsn, options=f"{given} -c search_path={PINNED_PATH.replace(' ', '')}".strip())
+
+
+def render_settings(settings: Mapping[str, str]) -> sql.Composed:
+    """One statement that sets them for the session; it calls what it names, whatever the search_path is before it."""
+    calls = (
+        sql.SQL("pg_catalog.set_config({}::pg_catalog.text, {}::pg_catalog.text, false)").format(name, value)
+        for name, value in settings.items()
+    )
+    return sql.SQL("select {}").format(sql.SQL(", ").join(calls))
 
 
 def check_version(conn: psycopg.Connection[Any]) -> int:
@@ -82,10 +146,58 @@ def check_version(conn: psycopg.Connection[Any]) -> int:
 
 
 def read_endpoint(conn: psycopg.Connection[Any]) -> Endpoint:
-    """Host, port, database, role and password of an open connection, wherever libpq found them (DSN, environment,
-    passfile)."""
+    """Host, port, database, role, password and encryption of an open connection, wherever libpq found them (DSN,
+    environment, service file, passfile, files in ~/.postgresql)."""
     info = conn.info
-    return Endpoint(host=info.host, port=info.port, dbname=info.dbname, user=info.user, password=info.password)
+    return Endpoint(
+        host=info.host,
+        port=info.port,
+        dbname=info.dbname,
+        user=info.user,
+        password=info.password,
+        tls=_read_tls(conn.pgconn),
+    )
+
+
+def _read_tls(pgconn: psycopg.pq.abc.PGconn) -> ClientTls:
+    if not pgconn.ssl_in_use:
+        return ClientTls()
+    given = {option.keyword.decode(): option.val.decode() for option in pgconn.info if option.val}
+    mode = given.get("sslmode", "prefer")
+    root = given.get("sslrootcert") or _default_file("root.crt")
+    if root not in (None, "system") and not Path(root).exists():
+        root = None
+    if root is None and mode in ("verify-ca", "verify-full"):
+        # The connection is older than the loss of the file: libpq would open no other one.
+        raise PostgresUnreachable(
+            f"Postgres at host {pgconn.host.decode()}, port {pgconn.port.decode()} cannot be verified: the root "
+            f"certificate {given.get('sslrootcert') or '~/.postgresql/root.crt'} does not exist, and sslmode is {mode}."
+        )
+    certificate = given.get("sslcert") or _default_file("postgresql.crt")
+    key = given.get("sslkey") or _default_file("postgresql.key")
+    has_certificate = bool(certificate and key) and given.get("sslcertmode") != "disable"
+    return ClientTls(
+        mode=_tls_mode(mode, has_root=root is not None),
+        root=root,
+        certificate=certificate if has_certificate else None,
+        key=key if has_certificate else None,
+        key_password=given.get("sslpassword"),
+        is_direct=given.get("sslnegotiation") == "direct",
+    )
+
+
+def _tls_mode(mode: str, *, has_root: bool) -> TlsMode:
+    """What libpq does on a connection that is encrypted: a root certificate is verified in every mode."""
+    if mode == "verify-full":
+        return "verify-full"
+    if has_root:
+        return "verify-ca"
+    return "require" if mode == "require" else "prefer"
+
+
+def _default_file(name: str) -> str | None:
+    path = Path("~/.postgresql").expanduser() / name
+    return str(path) if path.exists() else None
 
 
 def with_database(dsn: str, dbname: str) -> str:
@@ -99,6 +211,25 @@ def without_password(dsn: str) -> str:
     return make_conninfo(
         "", **{name: value for name, value in _parse(dsn).items() if name not in ("password", "sslpassword")}
     )
+
+
+def libpq_variables() -> frozenset[str]:
+    """The environment variables that libpq reads connection parameters from."""
+    return frozenset(option.envvar.decode() for option in psycopg.pq.Conninfo.get_defaults() if option.envvar)
+
+
+def libpq_environment(endpoint: Endpoint) -> dict[str, str]:
+    """libpq's variables for another machine, with the password wherever it came from; files that they or the DSN name
+    must be there too."""
+    known = {name: os.environ[name] for name in libpq_variables() if name in os.environ}
+    return {**known, "PGPASSWORD": endpoint.password} if endpoint.password else known
+
+
+def forget_libpq_variables() -> None:
+    """From here on a DSN alone says where this process connects: PGPASSWORD, for example, would win over the passfile
+    that a stack's DSN names."""
+    for name in libpq_variables():
+        os.environ.pop(name, None)
 
 
 def rows_by_name(conn: psycopg.Connection[Any]) -> psycopg.Cursor[Any]:

@@ -27,6 +27,7 @@ from psycopg.conninfo import make_conninfo
 
 from thermocline.errors import DirectoryUnusable, PortTaken, PostgresNotStarted, StackNotReadyInTime
 from thermocline.runtime.artifacts import POSTGRES_VERSION, postgres_home
+from thermocline.runtime.directories import make_private_directory
 from thermocline.runtime.launch import launch_command
 
 StopMode = Literal["smart", "fast", "immediate"]
@@ -221,7 +222,7 @@ class PostgresServer:
 
     def _open_log(self) -> IO[bytes]:
         try:
-            self.log_path.parent.mkdir(parents=True, exist_ok=True)
+            make_private_directory(self.log_path.parent)
             return self.log_path.open("ab")
         except OSError as problem:
             raise DirectoryUnusable(f"The log {self.log_path} cannot be written: {problem.strerror}.") from problem

@@ -10,24 +10,24 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, field_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from thermocline.core.messages.nearest import render_nearest
 from thermocline.core.policy.formats import GROUP
 from thermocline.core.policy.policy_layers import parse_changes
 from thermocline.errors import UsageError
 from thermocline.errors.maintenance import PolicyKeyUnknown
 from thermocline.runtime import PREFIX
 
+EVERY_INTERFACE = ("0.0.0.0", "::", "*")
 MAINTENANCE_ENGINES = ("spark", "spark-procedures", "external")
 
 
-class Settings(BaseSettings):
+class Settings(BaseModel):
     """The settings in force. `Settings()` has the built-in values; `load_settings` adds the layers."""
 
-    model_config = SettingsConfigDict(
-        frozen=True, extra="forbid", validate_default=True, env_prefix=PREFIX, env_ignore_empty=True
-    )
+    # Help texts need the declarations alone; building the validator takes 10 ms, so the first use does it.
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, defer_build=True)
 
     dir: Path = Field(
         default=Path(".thermocline"), description="directory of the stack: state, logs, secrets, embedded Postgres"
@@ -38,7 +38,17 @@ class Settings(BaseSettings):
     dsn: str | None = Field(
         default=None, repr=False, description="Postgres to use; none: the embedded one of the stack in DIR"
     )
-    warehouse: str | None = Field(default=None, description="directory of the lake's files; none: DIR/warehouse")
+    warehouse: str | None = Field(
+        default=None,
+        description="where the lake's files are made; none: as the database says, DIR/warehouse if it does not yet",
+    )
+    shared_files: bool = Field(
+        default=False,
+        description=(
+            "whether other users of the machine may read warehouses, lake tables and logs whose directories are made "
+            "from now on; needed where worker, Spark executors and gateway run as different users"
+        ),
+    )
     cache: Path | None = Field(
         default=None,
         description="directory of fetched jars and Postgres binaries; none: the system's or the user's cache",
@@ -48,7 +58,10 @@ class Settings(BaseSettings):
     )
     gateway_addresses: str | None = Field(
         default=None,
-        description="where Postgres finds the gateways, host:port,host:port,…, tried in order; none: gateway_listen",
+        description=(
+            "where Postgres finds the gateways, host:port,host:port,…, tried in order; none: as the database says, "
+            "gateway_listen if it does not yet"
+        ),
     )
     gateway_http_listen: str | None = Field(
         default=None,
@@ -56,9 +69,27 @@ class Settings(BaseSettings):
             "address where the gateway serves /healthz, /readyz and /metrics; none: a stack's own choice, else nowhere"
         ),
     )
-    gateway_max_connections: int = Field(default=2000, ge=1, description="most client connections of the gateway")
+    gateway_max_connections: int = Field(
+        default=2000, ge=1, description="most client connections of the gateway, those that have not logged in included"
+    )
+    gateway_max_connections_per_address: int | None = Field(
+        default=None,
+        ge=1,
+        description=(
+            "most client connections of the gateway from one address (of IPv6: one /64 network); none: nine tenths of "
+            "gateway_max_connections"
+        ),
+    )
+    gateway_executors: int = Field(
+        default=64,
+        ge=1,
+        le=1000,
+        description="most processes that run gateway statements; a session with an unread result has one of its own",
+    )
     gateway_memory_limit_bytes: int = Field(
-        default=2_000_000_000, ge=100_000_000, description="memory that all running scans of the gateway share"
+        default=2_000_000_000,
+        ge=100_000_000,
+        description="memory that whole queries of the gateway share; scans may use a quarter of it in each executor",
     )
     gateway_connection_memory_bytes: int = Field(
         default=500_000_000,
@@ -130,10 +161,11 @@ class Settings(BaseSettings):
         default="0",
         description="how far behind the newest row a partition must be to move, for tables without their own",
     )
-    reclaim_lag: str | None = Field(
-        default=None,
+    reclaim_lag: str = Field(
+        default="0",
         description=(
-            "how long a tiered partition stays in the heap, for tables without their own; none: the tiering lag"
+            "how long a tiered partition stays in the heap from its move on, for tables without their own; "
+            "0: until no reader needs it"
         ),
     )
     fold_min_rows: int = Field(
@@ -141,6 +173,17 @@ class Settings(BaseSettings):
     )
     fold_interval_seconds: float = Field(
         default=60, ge=0, description="longest time that fewer corrections stay pending"
+    )
+    cycle_late_seconds: float = Field(
+        default=900, gt=0, description="time without a finished cycle after which the worker is reported as stuck"
+    )
+    corrections_late_seconds: float | None = Field(
+        default=None,
+        gt=0,
+        description=(
+            "how long corrections may stay pending before they are reported; none: 5 × fold_interval_seconds, "
+            "300 at least"
+        ),
     )
     verify_interval_seconds: float = Field(
         default=600,
@@ -226,18 +269,6 @@ class Settings(BaseSettings):
         default="info", description="least severe log line shown"
     )
 
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        # A constructor call reads no layer but its arguments; `load_settings` names its sources itself.
-        return (init_settings,)
-
     @field_validator("dir", "config", "cache", "gateway_tls_cert", "gateway_tls_key", "s3_credentials_file")
     @classmethod
     def _absolute(cls, path: Path | None) -> Path | None:
@@ -254,7 +285,8 @@ class Settings(BaseSettings):
     @classmethod
     def _engine(cls, name: str) -> str:
         if name not in MAINTENANCE_ENGINES:
-            raise ValueError(f"unknown {PREFIX}MAINTENANCE_ENGINE {name!r}; there are {', '.join(MAINTENANCE_ENGINES)}")
+            hint = render_nearest(name, MAINTENANCE_ENGINES).removesuffix(".")
+            raise ValueError(f"unknown {PREFIX}MAINTENANCE_ENGINE {name!r}; {hint[:1].lower()}{hint[1:]}")
         return name
 
     @field_validator("maintenance_policy")
@@ -277,15 +309,27 @@ class Settings(BaseSettings):
         return text
 
     @property
+    def given_warehouse(self) -> str | None:
+        """The warehouse, if it was set; the one that a stack recorded does not count."""
+        return self.warehouse if "warehouse" in self.model_fields_set else None
+
+    @property
+    def given_gateway(self) -> str | None:
+        """Where Postgres finds the gateways, if this was set; an address of every interface is only for listening."""
+        if self.gateway_addresses is not None:
+            return self.gateway_addresses
+        if "gateway_listen" not in self.model_fields_set or split_address(self.gateway_listen)[0] in EVERY_INTERFACE:
+            return None
+        return self.gateway_listen
+
+    @property
     def gateway_hosts_and_ports(self) -> tuple[str, str]:
-        """Hosts and ports of the gateways as Postgres reaches them, each a list in libpq's form."""
-        addresses = (self.gateway_addresses or self.gateway_listen).split(",")
-        pairs = [split_address(address.strip()) for address in addresses]
-        return ",".join(host for host, _ in pairs), ",".join(str(port) for _, port in pairs)
+        """As set, each a list in libpq's form: for a database that has no address of its gateways yet."""
+        return split_addresses(self.gateway_addresses or self.gateway_listen)
 
     @property
     def warehouse_location(self) -> str:
-        """Where the lake's files are: as set, else DIR/warehouse."""
+        """As set, else DIR/warehouse: for a database that has no warehouse yet."""
         return self.warehouse if self.warehouse is not None else str(self.dir / "warehouse")
 
 
@@ -295,3 +339,9 @@ def split_address(text: str) -> tuple[str, int]:
     if not host or not port.isdigit() or int(port) > 65535:
         raise ValueError("an address is written host:port")
     return host.strip("[]"), int(port)
+
+
+def split_addresses(text: str) -> tuple[str, str]:
+    """host:port,host:port,… as libpq's two lists."""
+    pairs = [split_address(address.strip()) for address in text.split(",")]
+    return ",".join(host for host, _ in pairs), ",".join(str(port) for _, port in pairs)

@@ -7,22 +7,18 @@ THERMOCLINE_TEST_… alone is left to tests.
 
 from __future__ import annotations
 
-import difflib
 import os
 import tomllib
-from abc import ABC
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
-from pydantic.fields import FieldInfo
-from pydantic_settings import EnvSettingsSource, InitSettingsSource, PydanticBaseSettingsSource
 
+from thermocline.core.messages.nearest import find_nearest
 from thermocline.errors import BadSetting
 from thermocline.runtime import PREFIX
-from thermocline.runtime.pg import without_password
 from thermocline.runtime.settings import Settings
 
 BUILT_IN = "built in"
@@ -38,8 +34,9 @@ class LoadedSettings:
     origins: Mapping[str, str]
 
     def with_values(self, origin: str, **changes: Any) -> LoadedSettings:
-        """These settings with some values from another origin, for example `stack`."""
-        values = self.values.model_copy(update=changes)
+        """These settings with some values from another origin, for example `stack`; nobody set those, so they do not
+        count as given (`model_fields_set`)."""
+        values = Settings.model_construct(self.values.model_fields_set, **{**dict(self.values), **changes})
         return LoadedSettings(values=values, origins={**self.origins, **dict.fromkeys(changes, origin)})
 
 
@@ -58,21 +55,28 @@ def load_settings(flags: Mapping[str, Any] | None = None, environ: Mapping[str, 
     given = {key: value for key, value in (flags or {}).items() if value is not None}
     if unknown := sorted(set(given) - set(Settings.model_fields)):
         raise BadSetting(f"There is no setting {unknown[0]}.")
-    file, origins = _FileLayer(Settings), _Origins(Settings)
-    environment = _EnvironmentLayer(os.environ if environ is None else environ)
-    sources = (InitSettingsSource(Settings, given), environment, file, origins)
-    layers: dict[str, Any] = {"_build_sources": (sources, given)}
+    environment = _read_environment(os.environ if environ is None else environ)
+    path, file = _read_file(environment | given)
+    layers = {**file, **environment, **given}
+    origins = {
+        **dict.fromkeys(Settings.model_fields, BUILT_IN),
+        **dict.fromkeys(file, f"file {path}"),
+        **{key: f"environment {variable_name(key)}" for key in environment},
+        **dict.fromkeys(given, "flag"),
+    }
     try:
         values = Settings(**layers)
     except ValidationError as problem:
-        raise _refusal(problem, origins.values, origins.render(file.path)) from None
+        raise _refusal(problem, layers, origins) from None
     if values.dsn is not None:
-        without_password(values.dsn)
-    return LoadedSettings(values=values, origins=origins.render(file.path))
+        check_dsn(values.dsn)
+    return LoadedSettings(values=values, origins=origins)
 
 
 def render_settings(loaded: LoadedSettings) -> tuple[RenderedSetting, ...]:
     """Each setting with its value and origin, secrets hidden."""
+    from thermocline.runtime.pg import without_password
+
     rendered = []
     for key, field in Settings.model_fields.items():
         value = getattr(loaded.values, key)
@@ -88,80 +92,48 @@ def render_settings(loaded: LoadedSettings) -> tuple[RenderedSetting, ...]:
     return tuple(rendered)
 
 
-class _Layer(PydanticBaseSettingsSource, ABC):
-    """A source that gives all its values at once."""
+def check_dsn(dsn: str) -> None:
+    """Refuse what libpq cannot read as a connection string."""
+    from thermocline.runtime.pg import without_password  # loads psycopg, which a command without a DSN does not need
 
-    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
-        raise NotImplementedError
-
-
-class _EnvironmentLayer(EnvSettingsSource):
-    """Variables that start with THERMOCLINE_; an unknown one is refused."""
-
-    def __init__(self, environ: Mapping[str, str]) -> None:
-        self._environ = {
-            name: value
-            for name, value in environ.items()
-            if name.startswith(PREFIX) and not name.startswith(TEST_PREFIX)
-        }
-        for name in sorted(self._environ):
-            key = name.removeprefix(PREFIX).lower()
-            if key not in Settings.model_fields or name != variable_name(key):
-                raise BadSetting(f"The environment variable {name} is not a setting{_suggest(key, variable=True)}.")
-        super().__init__(Settings)
-
-    def _load_env_vars(self) -> Mapping[str, str | None]:
-        return {name.lower(): value for name, value in self._environ.items() if value}
+    without_password(dsn)
 
 
-class _FileLayer(_Layer):
-    """The settings file, which a flag or a variable may name."""
-
-    path = Path()
-
-    def __call__(self) -> dict[str, Any]:
-        named = self.current_state.get("config")
-        directory = Path(self.current_state.get("dir") or Settings.model_fields["dir"].default)
-        self.path = Path(named) if named else directory / "thermocline.toml"
-        try:
-            content = tomllib.loads(self.path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            if named:
-                raise BadSetting(f"The settings file {self.path} does not exist.") from None
-            return {}
-        except OSError as problem:
-            raise BadSetting(f"The settings file {self.path} cannot be read: {problem.strerror}.") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
-            raise BadSetting(f"The settings file {self.path} is not TOML: {problem}.") from None
-        for key in content:
-            if key in NOT_IN_FILE:
-                raise BadSetting(f"The settings file {self.path} cannot set {key}: the file is found by it.")
-            if key not in Settings.model_fields:
-                raise BadSetting(
-                    f"The settings file {self.path} has the key {key}, which is not a setting{_suggest(key)}."
-                )
-        return content
+def _read_environment(environ: Mapping[str, str]) -> dict[str, Any]:
+    """Variables that start with THERMOCLINE_; an unknown one is refused, an empty one is as good as none."""
+    found: dict[str, Any] = {}
+    for name in sorted(environ):
+        if not name.startswith(PREFIX) or name.startswith(TEST_PREFIX):
+            continue
+        key = name.removeprefix(PREFIX).lower()
+        if key not in Settings.model_fields or name != variable_name(key):
+            raise BadSetting(f"The environment variable {name} is not a setting{_suggest(key, variable=True)}.")
+        if environ[name]:
+            found[key] = environ[name]
+    return found
 
 
-class _Origins(_Layer):
-    """Gives no value; the last source, it records what each layer before it gave."""
-
-    values: Mapping[str, Any] = {}
-    _layers: Mapping[str, Mapping[str, Any]] = {}
-
-    def __call__(self) -> dict[str, Any]:
-        self.values, self._layers = self.current_state, dict(self.settings_sources_data)
-        return {}
-
-    def render(self, file: Path) -> dict[str, str]:
-        """The origin of every setting, in words."""
-        origins = dict.fromkeys(Settings.model_fields, BUILT_IN)
-        origins.update(dict.fromkeys(self._layers.get(_FileLayer.__name__, ()), f"file {file}"))
-        origins.update(
-            (key, f"environment {variable_name(key)}") for key in self._layers.get(_EnvironmentLayer.__name__, ())
-        )
-        origins.update(dict.fromkeys(self._layers.get(InitSettingsSource.__name__, ()), "flag"))
-        return origins
+def _read_file(later_layers: Mapping[str, Any]) -> tuple[Path, dict[str, Any]]:
+    """The settings file, which a flag or a variable may name, and what is in it."""
+    named = later_layers.get("config")
+    directory = Path(later_layers.get("dir") or Settings.model_fields["dir"].default)
+    path = Path(named) if named else directory / "thermocline.toml"
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        if named:
+            raise BadSetting(f"The settings file {path} does not exist.") from None
+        return path, {}
+    except OSError as problem:
+        raise BadSetting(f"The settings file {path} cannot be read: {problem.strerror}.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+        raise BadSetting(f"The settings file {path} is not TOML: {problem}.") from None
+    for key in content:
+        if key in NOT_IN_FILE:
+            raise BadSetting(f"The settings file {path} cannot set {key}: the file is found by it.")
+        if key not in Settings.model_fields:
+            raise BadSetting(f"The settings file {path} has the key {key}, which is not a setting{_suggest(key)}.")
+    return path, content
 
 
 def variable_name(key: str) -> str:
@@ -178,5 +150,5 @@ def _refusal(problem: ValidationError, values: Mapping[str, Any], origins: Mappi
 
 
 def _suggest(key: str, *, variable: bool = False) -> str:
-    match = difflib.get_close_matches(key, list(Settings.model_fields), n=1)
-    return f" (did you mean {variable_name(match[0]) if variable else match[0]}?)" if match else ""
+    nearest = find_nearest(key, Settings.model_fields)
+    return f" (did you mean {variable_name(nearest) if variable else nearest}?)" if nearest else ""

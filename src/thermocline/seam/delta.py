@@ -12,6 +12,7 @@ from collections.abc import Iterable
 import psycopg
 from psycopg import sql
 
+from thermocline.catalog.health.waiting_corrections import Waiting
 from thermocline.core.axis import KeyType
 from thermocline.core.names import TableName
 from thermocline.core.plan.fold import Edge, FoldRange
@@ -42,6 +43,14 @@ def count_pending(conn: Connection, delta: TableName, tier_key: str, key_type: K
     statement = _QUERIES.render("count_pending", None, **values)
     row = conn.execute(statement).fetchone()
     return int(row[0]) if row else 0
+
+
+def read_waiting(conn: Connection, delta: TableName, tier_key: str, key_type: KeyType, t: int) -> Waiting:
+    """Corrections that wait below the cut-line, with the first and the last of their versions."""
+    values = {"delta": table_identifier(delta), "tier_key": sql.Identifier(tier_key), "hi": axis_value(key_type, t)}
+    row = conn.execute(_QUERIES.render("waiting", None, **values)).fetchone()
+    assert row is not None
+    return Waiting(rows=row[0], first_version=row[1], last_version=row[2])
 
 
 def read_edges(conn: Connection, seam: SeamDefinition, t: int, range_rows: int) -> tuple[Edge, ...]:

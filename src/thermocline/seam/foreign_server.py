@@ -39,8 +39,10 @@ _PATIENCE = {
 
 
 def apply_gateway_server(conn: Connection, owner: str, *, host: str, port: str, password: str) -> None:
-    """Make the server when it is missing, point it at this gateway, and give the owner a login. One session at a
-    time."""
+    """Create the server with this address where it is missing, and give the owner a login. One session at a time.
+
+    The address of a server that is there belongs to the database: `point_server_at` alone changes it.
+    """
     conn.execute("select pg_advisory_xact_lock(%s)", [_LOCK_KEY])
     conn.execute("create extension if not exists postgres_fdw")
     server = sql.Identifier(SERVER)
@@ -52,8 +54,6 @@ def apply_gateway_server(conn: Connection, owner: str, *, host: str, port: str, 
             ).format(server, sql.Literal(host), sql.Literal(port))
         )
         _alter(conn, {name: ("add", value) for name, value in _PATIENCE.items()})
-    else:
-        point_server_at(conn, host, port)
     apply_login(conn, owner, password)
 
 
@@ -64,7 +64,11 @@ def apply_login(conn: Connection, owner: str, password: str) -> None:
     has_mapping = conn.execute(
         "select 1 from pg_user_mappings where srvname = %s and usename = %s", [SERVER, owner]
     ).fetchone()
-    has_login = conn.execute("select 1 from thermocline.gateway_logins where name = %s", [owner]).fetchone()
+    has_login = conn.execute(
+        "select 1 from thermocline.gateway_logins l join pg_roles r on r.rolname = l.name"
+        " where l.name = %s and l.role_oid = r.oid",
+        [owner],
+    ).fetchone()
     if has_mapping and has_login:
         return
     conn.execute(sql.SQL("drop user mapping if exists for {} server {}").format(sql.Identifier(owner), server))
@@ -75,10 +79,16 @@ def apply_login(conn: Connection, owner: str, password: str) -> None:
     )
     verifier = conn.pgconn.encrypt_password(password.encode(), owner.encode(), b"scram-sha-256").decode()
     conn.execute(
-        "insert into thermocline.gateway_logins (name, verifier) values (%s, %s)"
-        " on conflict (name) do update set verifier = excluded.verifier",
-        [owner, verifier],
+        "insert into thermocline.gateway_logins (name, verifier, role_oid) values (%s, %s, to_regrole(quote_ident(%s)))"
+        " on conflict (name) do update set verifier = excluded.verifier, role_oid = excluded.role_oid",
+        [owner, verifier, owner],
     )
+
+
+def read_server_address(conn: Connection) -> tuple[str, str] | None:
+    """Host and port of the gateway, each a list in libpq's form; None where there is no server yet."""
+    held = _read_options(conn)
+    return (held.get("host", ""), held.get("port", "")) if held else None
 
 
 def point_server_at(conn: Connection, host: str, port: str) -> None:

@@ -54,12 +54,11 @@ class SeamDefinition:
     key_type: KeyType
     lake_columns: tuple[LakeColumn, ...]
     mode: Mode = DEFAULT_MODE
-    expires: bool = False
 
 
 def apply_seam_objects(conn: Connection, seam: SeamDefinition, line: int) -> None:
-    """Make delta, spill, foreign table, functions, view and triggers; owned by the heap's owner, so that nothing runs
-    with more rights."""
+    """Make delta, spill, foreign table, functions, view and triggers; all but the delta belong to the heap's owner, so
+    that nothing runs with more rights."""
     objects = seam.objects
     conn.execute("select thermocline.apply_seam_tables(%s)", [seam.table_id])
     conn.execute("select thermocline.apply_seam(%s, %s)", [seam.table_id, line])
@@ -106,7 +105,25 @@ def apply_grants(conn: Connection, objects: SeamObjects, grants: Iterable[Grant]
         )
 
 
-def remove_seam_objects(conn: Connection, objects: SeamObjects, captured: Iterable[TableName]) -> None:
+def lake_range_tables(table_id: int) -> tuple[TableName, TableName]:
+    """The partitioned parent that the lake arm reads, and its empty partition; named as by `thermocline.lake_range`."""
+    return TableName("thermocline_lake", f"range_{table_id}"), TableName("thermocline_lake", f"none_{table_id}")
+
+
+def read_captured(conn: Connection, objects: SeamObjects) -> list[TableName]:
+    """The spill and the partitions with a capture trigger of this registration."""
+    return [TableName(*row) for row in conn.execute(_QUERIES["captured"], {"function": f"{objects.functions}_capture"})]
+
+
+def lock_captured(conn: Connection, objects: SeamObjects) -> None:
+    """Wait out those who write rows that the lake has. Whether they check the retention line is part of the capture
+    function: from the commit on all of them do, so raising the line waits for whoever is not done."""
+    for relation in read_captured(conn, objects):
+        lock = sql.SQL("lock table only {} in share row exclusive mode")
+        conn.execute(lock.format(table_identifier(relation)))
+
+
+def remove_seam_objects(conn: Connection, table_id: int, objects: SeamObjects, captured: Iterable[TableName]) -> None:
     """Undo `apply_seam_objects`; the spill goes with whatever it still holds, so check it first."""
     conn.execute(sql.SQL("drop view if exists {}").format(table_identifier(objects.seam)))
     for relation in captured:
@@ -116,9 +133,11 @@ def remove_seam_objects(conn: Connection, objects: SeamObjects, captured: Iterab
             )
         )
     conn.execute(sql.SQL("drop table if exists {}").format(table_identifier(objects.spill)))
+    conn.execute("select thermocline.release_lake(%s)", [table_id])
     conn.execute(sql.SQL("drop foreign table if exists {}").format(table_identifier(objects.lake)))
     conn.execute(sql.SQL("drop table if exists {}").format(table_identifier(objects.delta)))
     for row in conn.execute(_QUERIES["unused_domains"]).fetchall():
         conn.execute(sql.SQL("drop domain {}").format(sql.Identifier("thermocline_lake", row[0])))
     for what in ("capture", "statement_cut", "route_insert", "route_update", "route_delete"):
         conn.execute(sql.SQL("drop function if exists {}()").format(objects.function(what)))
+    conn.execute(sql.SQL("drop function if exists {}(timestamptz)").format(objects.function("as_of")))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import psycopg
+from psycopg.rows import class_row
 
 from thermocline.errors import HeapChanged
 from thermocline.runtime.pg import Connection, load_queries
@@ -27,8 +28,15 @@ class PendingChange:
 
 
 def read_pending_change(conn: Connection, table_id: int) -> PendingChange:
-    row = conn.execute(_QUERIES["following"], {"table_id": table_id}).fetchone()
-    return PendingChange(heap_changed=bool(row and row[0]), lake_behind=bool(row and row[1]))
+    cursor = conn.cursor(row_factory=class_row(PendingChange))
+    found = cursor.execute(_QUERIES["following"], {"table_id": table_id}).fetchone()
+    return found or PendingChange(heap_changed=False, lake_behind=False)
+
+
+def note_seam(conn: Connection, table_id: int) -> None:
+    """Record grants, options and comments of the seam while it is there: where no event trigger watches, a DROP COLUMN
+    … CASCADE drops it, and the next cycle makes it again."""
+    conn.execute(_QUERIES["note_seam"], {"table_id": table_id})
 
 
 def follow_heap_columns(conn: Connection, table_id: int, heap_oid: int, lock_timeout_ms: int) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from psycopg import sql
 
 from thermocline.core.names import TableName
-from thermocline.runtime.pg import Connection, table_identifier
+from thermocline.runtime.pg import Connection, rows_by_name, table_identifier
 from thermocline.seam.heap.row_moves import user_triggers_silenced
 from thermocline.seam.objects import SeamDefinition, SeamObjects, fire_always
 from thermocline.seam.render import Templates
@@ -35,15 +35,15 @@ class TruncatedRows:
 
 def why_not_truncate(conn: Connection, seam: SeamDefinition) -> str | None:
     """TRUNCATE's own rule: a table that others refer to keeps its rows, for no check of theirs would see them go."""
-    row = conn.execute(_QUERIES["referring"], {"oid": seam.heap.oid}).fetchone()
-    return f"{row[0]} refers to it by the foreign key {row[1]}" if row else None
+    row = rows_by_name(conn).execute(_QUERIES["referring"], {"oid": seam.heap.oid}).fetchone()
+    return f"{row.relation} refers to it by the foreign key {row.conname}" if row else None
 
 
 def count_rows(conn: Connection, seam: SeamDefinition) -> tuple[int, int]:
     """Rows of the heap, and corrections that wait."""
-    row = conn.execute(_QUERIES.render("count", seam)).fetchone()
+    row = rows_by_name(conn).execute(_QUERIES.render("count", seam)).fetchone()
     assert row is not None
-    return int(row[0]), int(row[1])
+    return int(row.heap_rows), int(row.corrections)
 
 
 def lock_against_writers(conn: Connection, seam: SeamDefinition) -> None:

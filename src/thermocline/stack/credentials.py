@@ -1,7 +1,7 @@
 """Passwords of a stack: made once, kept in DIR/secrets with mode 0600, and given to clients as a passfile.
 
 No password appears on a command line, in stack.json or in `status`: the DSNs there name the passfile, and libpq reads
-it.
+it. libpq reads no file for the password of an encrypted client key, so `stack_dsn` adds that one.
 """
 
 from __future__ import annotations
@@ -68,6 +68,37 @@ def write_passfile(directory: Path, entries: tuple[PassEntry, ...]) -> Path:
     except OSError as problem:
         raise DirectoryUnusable(f"The passfile {path} cannot be written: {problem.strerror}.") from problem
     return path
+
+
+def store_key_password(directory: Path, password: str | None) -> None:
+    """Remember what opens the client key of the stack's DSN, or that nothing does."""
+    path = _key_password_path(directory)
+    try:
+        if password is None:
+            path.unlink(missing_ok=True)
+            return
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _write_private(path, password)
+    except OSError as problem:
+        raise DirectoryUnusable(f"The password {path} cannot be kept: {problem.strerror}.") from problem
+
+
+def stack_dsn(directory: Path, recorded: str) -> str:
+    """The DSN to connect with: the recorded one, with the password of its client key if that is encrypted."""
+    path = _key_password_path(directory)
+    try:
+        password = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return recorded
+    except OSError as problem:
+        raise DirectoryUnusable(f"The password {path} cannot be read: {problem.strerror}.") from problem
+    from psycopg.conninfo import make_conninfo  # most stacks have no such key, and psycopg takes a while to load
+
+    return make_conninfo(recorded, sslpassword=password)
+
+
+def _key_password_path(directory: Path) -> Path:
+    return secrets_dir(directory) / "sslpassword"
 
 
 def _write_private(path: Path, text: str) -> None:

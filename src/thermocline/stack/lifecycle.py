@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
 import subprocess
@@ -15,17 +14,24 @@ from pathlib import Path
 
 from psycopg import sql
 
-from thermocline.errors import DirectoryUnusable, NoStack, StackNotReady, StackNotReadyInTime
-from thermocline.ops.admin.init_database import GatewayAddress, init_database
+from thermocline.errors import NoStack, StackNotReadyInTime
+from thermocline.ops.admin.init_database import GatewayLogin, init_database
+from thermocline.ops.admin.places import WantedPlaces
 from thermocline.runtime import pg
+from thermocline.runtime.directories import make_private_directory
 from thermocline.runtime.postgres_server import PostgresServer
 from thermocline.runtime.progress import ProgressReporter, no_progress
+from thermocline.runtime.settings import EVERY_INTERFACE, Settings
 from thermocline.runtime.settings_layers import LoadedSettings
 from thermocline.seam.foreign_server import ROOT_CERTIFICATE, GatewayTls
+from thermocline.stack.child_errors import read_child_error
 from thermocline.stack.children import PostgresChild, ProgramChild, end_process
-from thermocline.stack.credentials import keep_password
+from thermocline.stack.credentials import keep_password, stack_dsn
+from thermocline.stack.lock import StackLock, lock_path, read_holder, try_lock
+from thermocline.stack.own_postgres import find_own_postgres
 from thermocline.stack.prepare import DATABASE, SUPERUSER, check_ports, prepare_stack, process_environment
-from thermocline.stack.state import ProcessRecord, StackState, read_state, write_state
+from thermocline.stack.readiness_probes import why_not_connected, why_not_ready
+from thermocline.stack.state import ProcessRecord, StackState, read_state, state_path, write_state
 from thermocline.stack.supervisor import Supervisor
 
 EMBEDDED_SETTINGS = {
@@ -41,64 +47,88 @@ EMBEDDED_SETTINGS = {
 }
 DETACH_TIMEOUT_SECONDS = 180.0
 DOWN_TIMEOUT_SECONDS = 90.0
+_LOCK_POLL_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackStatus:
     """The recorded state of a stack, with each process checked."""
 
+    directory: Path
     state: StackState
     is_up: bool
 
 
 def run_stack(
-    loaded: LoadedSettings, *, report_progress: ProgressReporter, on_ready: Callable[[Supervisor], None]
+    loaded: LoadedSettings,
+    *,
+    report_progress: ProgressReporter,
+    on_ready: Callable[[Supervisor], None],
+    take_over: bool = False,
 ) -> bool:
     """Start the stack and supervise it until a signal; False when it is up already."""
     directory = loaded.values.dir
-    with _try_lock(directory) as locked:
-        if not locked:
+    with _lock_unless_up(directory, report_progress) as lock:
+        if lock is None:
+            find_own_postgres(loaded, read_state(directory))
             return False
         _end_leftovers(directory, report_progress)
-        state = prepare_stack(loaded)
+        is_new = read_state(directory) is None
+        state = prepare_stack(loaded, take_over=take_over)
+        pg.forget_libpq_variables()
         check_ports(directory, state)
         supervisor = Supervisor(directory, state, report_progress)
         with supervisor.signals():
             try:
-                _start_all(supervisor, loaded, report_progress)
+                supervisor.record_start()
+                _start_all(supervisor, loaded, report_progress, take_over=take_over)
                 supervisor.mark_up()
                 on_ready(supervisor)
                 supervisor.run()
             finally:
                 report_progress("stopping")
                 supervisor.stop()
+                if is_new and not supervisor.was_up:
+                    # What was refused is not remembered.
+                    state_path(directory).unlink()
     return True
 
 
-def start_detached(loaded: LoadedSettings, arguments: Sequence[str]) -> StackState:
+def start_detached(loaded: LoadedSettings, arguments: Sequence[str], *, take_over: bool = False) -> StackState:
     """Start the stack in the background and return once it is up."""
     directory = loaded.values.dir
-    with _try_lock(directory) as locked:
-        if not locked:
+    with _lock_unless_up(directory, no_progress) as lock:
+        if lock is None:
+            find_own_postgres(loaded, read_state(directory))
             return wait_until_up(directory, None)
         _end_leftovers(directory, no_progress)
-        check_ports(directory, prepare_stack(loaded))
+        check_ports(directory, prepare_stack(loaded, take_over=take_over))
+        process = _launch_supervisor(loaded, arguments, lock, take_over=take_over)
+    return wait_until_up(directory, process)
+
+
+def _launch_supervisor(
+    loaded: LoadedSettings, arguments: Sequence[str], lock: StackLock, *, take_over: bool
+) -> subprocess.Popen[bytes]:
+    """`up` in the background; it holds the lock from its start on."""
+    directory = loaded.values.dir
     log_path = directory / "logs" / "supervisor.log"
-    log_path.parent.mkdir(parents=True, exist_ok=True)
-    environment = dict(os.environ)
+    make_private_directory(log_path.parent, is_shared=loaded.values.shared_files)
+    environment = {**os.environ, **lock.environment()}
     if loaded.values.dsn is not None:
         # By the environment, not as an argument: a DSN may hold a password, and everybody may read arguments.
         environment["THERMOCLINE_DSN"] = loaded.values.dsn
+    taking = ["--take-over"] if take_over else []
     with log_path.open("wb") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "thermocline", "up", "--dir", str(directory), *arguments],
+        return subprocess.Popen(
+            [sys.executable, "-m", "thermocline", "up", "--dir", str(directory), *arguments, *taking],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             start_new_session=True,
             env=environment,
+            pass_fds=(lock.descriptor,),
         )
-    return wait_until_up(directory, process)
 
 
 def wait_until_up(directory: Path, process: subprocess.Popen[bytes] | None) -> StackState:
@@ -106,34 +136,55 @@ def wait_until_up(directory: Path, process: subprocess.Popen[bytes] | None) -> S
     deadline = time.monotonic() + DETACH_TIMEOUT_SECONDS
     log_path = directory / "logs" / "supervisor.log"
     while time.monotonic() < deadline:
-        state = read_state(directory)
-        if (
-            state
-            and state.phase == "up"
-            and state.supervisor.is_alive()
-            and (process is None or state.supervisor.pid == process.pid)
-        ):
+        state = read_up_state(directory)
+        if state is not None and (process is None or state.supervisor.pid == process.pid):
             return state
         if process is not None and process.poll() is not None:
-            lines = [line for line in log_path.read_text(errors="replace").splitlines() if line.strip()]
-            problem = StackNotReadyInTime if process.returncode == StackNotReadyInTime.exit_code else StackNotReady
-            raise problem(_first_error(lines), hint=f"The whole log is {log_path}.")
+            raise read_child_error("", log_path)
         time.sleep(0.1)
     waited = f"The stack in {directory} was not up within {DETACH_TIMEOUT_SECONDS:.0f} seconds."
     raise StackNotReadyInTime(waited, hint=f"Its log is {log_path}.")
 
 
-def stop_stack(directory: Path) -> tuple[str, ...]:
-    """Stop everything of the stack, its supervisor alive or not; the names of what was running."""
+def read_up_state(directory: Path) -> StackState | None:
+    """The recorded state of a stack that is up."""
     state = read_state(directory)
-    if state is None:
+    return state if state is not None and state.phase == "up" and state.supervisor.is_alive() else None
+
+
+def stop_stack(directory: Path) -> tuple[str, ...]:
+    """Stop everything of the stack, its supervisor alive or not, also one that is only preparing; the names of what was
+    running."""
+    if read_state(directory) is None and not lock_path(directory).exists():
         raise NoStack(f"No stack is in {directory}.")
-    stopped = [record.name for record in state.processes if record.is_alive()]
-    if state.supervisor.is_alive():
-        end_process(state.supervisor, timeout_seconds=DOWN_TIMEOUT_SECONDS)
-        stopped.append("supervisor")
-    stopped += [name for name in _end_leftovers(directory, no_progress) if name not in stopped]
-    return tuple(dict.fromkeys(stopped))
+    stopped: list[str] = []
+    deadline = time.monotonic() + 2 * DOWN_TIMEOUT_SECONDS
+    while time.monotonic() < deadline:
+        with try_lock(directory) as lock:
+            if lock is not None:
+                stopped += _end_leftovers(directory, no_progress)
+                if not stopped and read_state(directory) is None:
+                    raise NoStack(f"No stack is in {directory}.")
+                return tuple(dict.fromkeys(stopped))
+        stopped += _end_holder(directory)
+        time.sleep(_LOCK_POLL_SECONDS)
+    raise StackNotReadyInTime(
+        f"Another process starts or stops the stack in {directory}, and did not end within "
+        f"{2 * DOWN_TIMEOUT_SECONDS:.0f} seconds.",
+        hint="Run `thermocline down` again.",
+    )
+
+
+def _end_holder(directory: Path) -> list[str]:
+    """End the process that prepares or supervises the stack; the names of what ran."""
+    state = read_state(directory)
+    # A supervisor of an earlier version did not name itself in the lock.
+    holder = read_holder(directory) or (state.supervisor if state is not None else None)
+    if holder is None or not holder.is_alive():
+        return []
+    running = [record.name for record in state.processes if record.is_alive()] if state is not None else []
+    end_process(holder, timeout_seconds=DOWN_TIMEOUT_SECONDS)
+    return [*running, "supervisor"]
 
 
 def read_status(directory: Path) -> StackStatus:
@@ -149,15 +200,18 @@ def read_status(directory: Path) -> StackStatus:
     )
     alive = state.supervisor.is_alive()
     return StackStatus(
+        directory=directory,
         state=replace(state, processes=processes, phase=state.phase if alive else "down"),
         is_up=alive and state.phase == "up",
     )
 
 
-def _start_all(supervisor: Supervisor, loaded: LoadedSettings, report_progress: ProgressReporter) -> None:
+def _start_all(
+    supervisor: Supervisor, loaded: LoadedSettings, report_progress: ProgressReporter, *, take_over: bool
+) -> None:
     directory, state = supervisor.directory, supervisor.state
     logs = directory / "logs"
-    logs.mkdir(parents=True, exist_ok=True)
+    make_private_directory(logs, is_shared=loaded.values.shared_files)
     if state.postgres_port is not None:
         report_progress(f"starting Postgres on port {state.postgres_port}")
         password = keep_password(directory, "postgres_password")
@@ -171,32 +225,46 @@ def _start_all(supervisor: Supervisor, loaded: LoadedSettings, report_progress: 
         )
         supervisor.start(PostgresChild(server))
         _make_database(server.dsn("postgres"))
-    init_database(
-        state.postgres_dsn,
-        _gateway_address(loaded, directory, state),
+    dsn = stack_dsn(directory, state.postgres_dsn)
+    report = init_database(
+        dsn,
+        _wanted_places(loaded.values, state),
+        login=_gateway_login(loaded.values, directory, state),
+        take_over=take_over,
         connect_timeout_seconds=loaded.values.connect_timeout_seconds,
     )
+    supervisor.note_warehouse(report.warehouse)
     environment = process_environment(directory)
     for name in ("gateway", "worker", "serve"):
         report_progress(f"starting {name}")
         supervisor.start(ProgramChild(name, log_path=logs / f"{name}.log", environment=environment))
-    supervisor.wait_for_port("gateway", state.gateway_host, state.gateway_port)
-    supervisor.wait_for_port("serve", state.http_host, state.http_port)
+    supervisor.wait_until_ready("gateway", lambda _pid: why_not_ready(f"{state.gateway_http_url}/readyz"))
+    supervisor.wait_until_ready("serve", lambda _pid: why_not_ready(f"{state.api_url}/healthz"))
+    supervisor.wait_until_ready("worker", lambda pid: why_not_connected(dsn, pid))
 
 
-def _gateway_address(loaded: LoadedSettings, directory: Path, state: StackState) -> GatewayAddress:
-    """The address at which Postgres reaches the gateway, and its TLS: the stack's own certificate is verified; a
-    gateway given by gateway_addresses keeps the TLS options it has."""
-    host, port = state.gateway_host, str(state.gateway_port)
-    if loaded.values.gateway_addresses is not None:
-        host, port = loaded.values.gateway_hosts_and_ports
-    password = keep_password(directory, "gateway_password")
+def _wanted_places(settings: Settings, state: StackState) -> WantedPlaces:
+    """The stack's own gateway is where Postgres shall look, unless the settings name others."""
+    host = "127.0.0.1" if state.gateway_host in EVERY_INTERFACE else state.gateway_host
+    address = settings.gateway_addresses or (f"[{host}]" if ":" in host else host) + f":{state.gateway_port}"
+    return WantedPlaces(
+        warehouse=settings.given_warehouse,
+        gateway=address,
+        first_warehouse=state.warehouse,
+        first_gateway=address,
+        owns_gateway=state.embedded,
+    )
+
+
+def _gateway_login(settings: Settings, directory: Path, state: StackState) -> GatewayLogin:
+    """How Postgres logs in at the stack's gateway: its own certificate is verified; a gateway given by
+    gateway_addresses keeps the TLS options it has."""
     tls: GatewayTls = "left"
-    if state.gateway_cert is not None and loaded.values.gateway_addresses is None:
+    if state.gateway_cert is not None and settings.gateway_addresses is None:
         tls = "verified" if state.embedded else "bound"
     if tls == "verified" and state.gateway_cert is not None:
         (directory / "postgres" / ROOT_CERTIFICATE).write_bytes(Path(state.gateway_cert).read_bytes())
-    return GatewayAddress(host=host, port=port, password=password, tls=tls)
+    return GatewayLogin(password=keep_password(directory, "gateway_password"), tls=tls)
 
 
 def _make_database(dsn: str) -> None:
@@ -222,28 +290,27 @@ def _end_leftovers(directory: Path, report_progress: ProgressReporter) -> list[s
 
 
 @contextmanager
-def _try_lock(directory: Path) -> Iterator[bool]:
-    """Hold the stack's lock while inside; False when a supervisor holds it."""
-    try:
-        directory.mkdir(mode=0o755, parents=True, exist_ok=True)
-        handle = (directory / ".lock").open("w")
-    except OSError as problem:
-        raise DirectoryUnusable(
-            f"The stack's directory {directory} cannot be used: {problem.strerror}.", hint="Name another one by --dir."
-        ) from problem
-    with handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
-
-
-def _first_error(lines: list[str]) -> str:
-    errors = [line for line in lines if line.startswith("error ")]
-    return (
-        errors[0].split(": ", 1)[-1]
-        if errors
-        else (lines[-1] if lines else "The stack's supervisor ended without a message.")
-    )
+def _lock_unless_up(directory: Path, report_progress: ProgressReporter) -> Iterator[StackLock | None]:
+    """Hold the stack's lock while inside; None when the stack is up. While another process starts or stops it, wait for
+    the outcome."""
+    deadline = time.monotonic() + DETACH_TIMEOUT_SECONDS
+    is_told = False
+    while True:
+        with try_lock(directory) as lock:
+            if lock is not None:
+                lock.record_holder()
+                yield lock
+                return
+        if read_up_state(directory) is not None:
+            yield None
+            return
+        if time.monotonic() > deadline:
+            raise StackNotReadyInTime(
+                f"Another process has been starting or stopping the stack in {directory} for "
+                f"{DETACH_TIMEOUT_SECONDS:.0f} seconds.",
+                hint=f"`thermocline down --dir {directory}` ends it.",
+            )
+        if not is_told:
+            report_progress(f"another process starts or stops the stack in {directory}; waiting for it")
+            is_told = True
+        time.sleep(_LOCK_POLL_SECONDS)

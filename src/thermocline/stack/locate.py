@@ -6,15 +6,20 @@ from pathlib import Path
 
 from thermocline.errors import NoStack
 from thermocline.runtime.settings_layers import BUILT_IN, LoadedSettings
+from thermocline.stack.credentials import stack_dsn
 from thermocline.stack.state import read_state
 
 
 def resolve_settings(loaded: LoadedSettings) -> LoadedSettings:
-    """The settings with the values that the stack in DIR recorded; a DSN that was given wins over the stack's."""
+    """The settings with the values that the stack in DIR recorded; a DSN that was given wins over the stack's, which is
+    complete without libpq's variables."""
     state = read_state(loaded.values.dir)
     if state is None or loaded.values.dsn is not None:
         return loaded
-    from_stack: dict[str, str | Path] = {"dsn": state.postgres_dsn}
+    from thermocline.runtime.pg import forget_libpq_variables  # loads psycopg
+
+    forget_libpq_variables()
+    from_stack: dict[str, str | Path] = {"dsn": stack_dsn(loaded.values.dir, state.postgres_dsn)}
     if loaded.values.warehouse is None:
         from_stack["warehouse"] = state.warehouse
     if loaded.origins["gateway_listen"] == BUILT_IN:

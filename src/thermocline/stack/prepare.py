@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.conninfo import make_conninfo
 
 from thermocline.errors import PortTaken
 from thermocline.runtime import artifacts, pg
@@ -15,9 +15,10 @@ from thermocline.runtime.certificates import keep_certificate
 from thermocline.runtime.directories import check_directory, check_warehouse
 from thermocline.runtime.object_store import is_object_location
 from thermocline.runtime.postgres_server import check_port_free, free_port
-from thermocline.runtime.settings import split_address
+from thermocline.runtime.settings import Settings, split_address
 from thermocline.runtime.settings_layers import BUILT_IN, LoadedSettings
-from thermocline.stack.credentials import PassEntry, keep_password, passfile_path, write_passfile
+from thermocline.stack.credentials import PassEntry, keep_password, store_key_password, write_passfile
+from thermocline.stack.own_postgres import OwnPostgres, find_own_postgres
 from thermocline.stack.state import ProcessRecord, StackState, read_state, state_path
 
 # Not `thermocline`: "$user" in the search path would then lead to our catalog's schema, and `events` to its table.
@@ -25,20 +26,19 @@ SUPERUSER = "postgres"
 DATABASE = "thermocline"
 
 
-def prepare_stack(loaded: LoadedSettings) -> StackState:
+def prepare_stack(loaded: LoadedSettings, *, take_over: bool = False) -> StackState:
     """The state to start from: recorded where there is one, chosen anew where not. Starts nothing."""
     directory = loaded.values.dir
     check_directory(directory, "The stack's directory")
-    check_warehouse(loaded.values.warehouse_location)
-    artifacts.java_path()
-    artifacts.spark_jar_paths(object_store=is_object_location(loaded.values.warehouse_location))
     recorded = read_state(directory)
-    if loaded.values.dsn is not None:
-        return _choose_state(
-            loaded, recorded, role=_check_own_postgres(loaded.values.dsn, loaded.values.connect_timeout_seconds)
-        )
-    artifacts.postgres_home()
-    return _choose_state(loaded, recorded, role=SUPERUSER)
+    own = find_own_postgres(loaded, recorded, take_over=take_over)
+    warehouse = _choose_warehouse(loaded.values, recorded, own, take_over=take_over)
+    check_warehouse(warehouse, is_shared=loaded.values.shared_files)
+    artifacts.java_path()
+    artifacts.spark_jar_paths(object_store=is_object_location(warehouse))
+    if own is None:
+        artifacts.postgres_home()
+    return _choose_state(loaded, recorded, own, warehouse)
 
 
 def check_ports(directory: Path, state: StackState) -> None:
@@ -67,11 +67,23 @@ def check_ports(directory: Path, state: StackState) -> None:
             ) from None
 
 
-def _choose_state(loaded: LoadedSettings, recorded: StackState | None, role: str) -> StackState:
-    settings, directory = loaded.values, loaded.values.dir
-    gateway_host, gateway_port = _address(
-        loaded, "gateway_listen", (recorded.gateway_host, recorded.gateway_port) if recorded else None
-    )
+def _choose_warehouse(
+    settings: Settings, recorded: StackState | None, own: OwnPostgres | None, *, take_over: bool
+) -> str:
+    """As the database says, or said at the last start; what it says in the end, `init_database` tells."""
+    held = own.places.warehouse if own is not None else None
+    if held is None and recorded is not None:
+        held = recorded.warehouse
+    given = settings.given_warehouse
+    return given if given and (take_over or held is None) else held or settings.warehouse_location
+
+
+def _choose_state(
+    loaded: LoadedSettings, recorded: StackState | None, own: OwnPostgres | None, warehouse: str
+) -> StackState:
+    directory = loaded.values.dir
+    known = (recorded.gateway_host, recorded.gateway_port) if recorded else _free_address(own)
+    gateway_host, gateway_port = _address(loaded, "gateway_listen", known)
     metrics_host, metrics_port = _address(
         loaded,
         "gateway_http_listen",
@@ -81,23 +93,23 @@ def _choose_state(loaded: LoadedSettings, recorded: StackState | None, role: str
     http_host, http_port = _address(
         loaded, "http_listen", (recorded.http_host, recorded.http_port) if recorded else None
     )
-    entries: list[PassEntry] = []
-    if settings.dsn is None:
+    role, postgres_port, parts, entries = SUPERUSER, None, {}, []
+    if own is None:
         postgres_port = (recorded and recorded.postgres_port) or free_port()
         password = keep_password(directory, "postgres_password")
-        entries += _entries_at(
+        entries = _entries_at(
             ("127.0.0.1", postgres_port), (gateway_host, gateway_port), user=SUPERUSER, password=password
         )
-        parts: dict[str, Any] = {"host": "127.0.0.1", "port": postgres_port, "user": SUPERUSER, "dbname": DATABASE}
+        parts = {"host": "127.0.0.1", "port": str(postgres_port), "user": SUPERUSER, "dbname": DATABASE}
     else:
-        postgres_port, parts = None, conninfo_to_dict(settings.dsn)
-        if given := parts.pop("password", None):
-            entries += [
-                _own_entry(parts, str(given)),
-                *_entries_at((gateway_host, gateway_port), user=role, password=str(given)),
-            ]
+        role, parts = own.role, dict(own.parameters)
+        if own.password:
+            entries = _entries_at((gateway_host, gateway_port), user=role, password=own.password)
+        if own.keeps_password:
+            entries.append(_own_entry(parts, own.password))
+    store_key_password(directory, own.key_password if own is not None else None)
     passfile = str(write_passfile(directory, tuple(entries)))
-    if postgres_port is not None or (settings.dsn and "passfile" not in parts and entries):
+    if own is None or own.keeps_password:
         parts["passfile"] = passfile
     return StackState(
         phase="starting",
@@ -120,7 +132,7 @@ def _choose_state(loaded: LoadedSettings, recorded: StackState | None, role: str
         gateway_key=key,
         http_host=http_host,
         http_port=http_port,
-        warehouse=settings.warehouse or (recorded.warehouse if recorded else settings.warehouse_location),
+        warehouse=warehouse,
         supervisor=ProcessRecord(name="supervisor"),
     )
 
@@ -139,7 +151,7 @@ def _keep_gateway_certificate(loaded: LoadedSettings, host: str) -> tuple[str | 
     return str(cert), str(key)
 
 
-def _own_entry(parts: dict[str, Any], password: str) -> PassEntry:
+def _own_entry(parts: Mapping[str, str], password: str) -> PassEntry:
     host, port = str(parts.get("host") or "*"), str(parts.get("port") or "*")
     return PassEntry(
         host="*" if "," in host else host,
@@ -156,16 +168,26 @@ def _address(loaded: LoadedSettings, key: str, recorded: tuple[str, int | None] 
     return host, port or free_port()
 
 
-def _check_own_postgres(dsn: str, connect_timeout_seconds: int) -> str:
-    """The role that the DSN leads to."""
-    with pg.connect(dsn, connect_timeout_seconds=connect_timeout_seconds) as conn:
-        pg.check_version(conn)
-        return conn.info.user
+def _free_address(own: OwnPostgres | None) -> tuple[str, int] | None:
+    """Where Postgres looks for its gateway already, if that is on this machine and nobody listens there."""
+    for address in (own.places.gateway or "").split(",") if own is not None else ():
+        host, port = split_address(address) if address else ("", 0)
+        if host in ("127.0.0.1", "localhost"):
+            try:
+                check_port_free(port, host)
+            except PortTaken:
+                continue
+            return host, port
+    return None
 
 
 def process_environment(directory: Path) -> dict[str, str]:
-    """What the stack's processes get in their environment: ours, and where the stack is; no password."""
-    env = {name: value for name, value in os.environ.items() if name != "THERMOCLINE_DSN"}
+    """What the stack's processes get in their environment: ours, and where the stack is.
+
+    The stack's DSN is complete. What libpq would read from the environment besides it, passwords among it, might lead
+    elsewhere.
+    """
+    others = {"THERMOCLINE_DSN", *pg.libpq_variables()}
+    env = {name: value for name, value in os.environ.items() if name not in others}
     env["THERMOCLINE_DIR"] = str(directory)
-    env["PGPASSFILE"] = str(passfile_path(directory))
     return env

@@ -12,8 +12,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-import psutil
-
 from thermocline.errors import DirectoryUnusable, StackStateUnreadable
 
 ProcessState = Literal["starting", "running", "waiting to restart", "stopped"]
@@ -35,6 +33,8 @@ class ProcessRecord:
         """Whether this very process, not another with its pid, still runs."""
         if self.pid is None or self.started is None:
             return False
+        import psutil  # most commands ask about no process, and it takes a while to load
+
         try:
             process = psutil.Process(self.pid)
             return bool(abs(process.create_time() - self.started) < 0.05 and process.status() != psutil.STATUS_ZOMBIE)
@@ -67,21 +67,27 @@ class StackState:
         return self.postgres_port is not None
 
     @property
+    def gateway_http_url(self) -> str:
+        return f"http://{self.gateway_http_host}:{self.gateway_http_port}"
+
+    @property
     def gateway_metrics_url(self) -> str:
-        return f"http://{self.gateway_http_host}:{self.gateway_http_port}/metrics"
+        return f"{self.gateway_http_url}/metrics"
 
     @property
     def api_url(self) -> str:
         return f"http://{self.http_host}:{self.http_port}"
 
     def with_process(self, record: ProcessRecord) -> StackState:
-        others = tuple(record if known.name == record.name else known for known in self.processes)
-        known_names = {known.name for known in self.processes}
-        return replace(self, processes=others if record.name in known_names else (*others, record))
+        others = tuple(record if other.name == record.name else other for other in self.processes)
+        names = {other.name for other in self.processes}
+        return replace(self, processes=others if record.name in names else (*others, record))
 
 
 def record_of(name: str, pid: int, state: ProcessState, restarts: int = 0) -> ProcessRecord:
     """The record of a living process; a process that ended meanwhile is recorded as stopped."""
+    import psutil
+
     try:
         return ProcessRecord(
             name=name, pid=pid, started=psutil.Process(pid).create_time(), state=state, restarts=restarts

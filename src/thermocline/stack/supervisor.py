@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 
-from thermocline.errors import StackNotReady, StackNotReadyInTime, ThermoclineError
+from thermocline.errors import RefusedError, StackNotReady, StackNotReadyInTime, ThermoclineError, UsageError
 from thermocline.runtime.progress import ProgressReporter
+from thermocline.stack.child_errors import read_child_error
 from thermocline.stack.children import Child
 from thermocline.stack.state import ProcessRecord, StackState, record_of, write_state
 
@@ -22,6 +22,8 @@ LONGEST_PAUSE_SECONDS = 30.0
 STEADY_SECONDS = 60.0
 READY_TIMEOUT_SECONDS = 90.0
 POLL_SECONDS = 0.1
+_FINAL_EXITS = (UsageError.exit_code, RefusedError.exit_code)
+"""A child that was refused would be refused again."""
 
 
 @dataclass(slots=True)
@@ -29,9 +31,12 @@ class _WatchedChild:
     """A child, and when it may be started again."""
 
     child: Child
+    pid: int | None = None
     restarts: int = 0
     pause_seconds: float = FIRST_PAUSE_SECONDS
     started_at: float = 0.0
+    log_start: int = 0
+    ended_with: int | None = None
     restart_at: float | None = None
 
 
@@ -45,6 +50,11 @@ class Supervisor:
         self._report_progress = report_progress
         self._watches: list[_WatchedChild] = []
         self._stopping = False
+        self.was_up = False
+
+    def record_start(self) -> None:
+        """Record the stack before its first process starts."""
+        self._record_state(self.state)
 
     def start(self, child: Child) -> None:
         """Start a child and watch it from now on."""
@@ -52,24 +62,32 @@ class Supervisor:
         self._watches.append(watch)
         self._launch(watch)
 
-    def wait_for_port(self, name: str, host: str, port: int) -> None:
-        """Return once the port accepts connections; a child that keeps ending, or takes too long, is refused with the
-        last error of its log."""
+    def wait_until_ready(self, name: str, why_not: Callable[[int], str | None]) -> None:
+        """Return once `why_not` has no reason any more for the child's pid.
+
+        A child that refuses to start, keeps ending or takes too long is told with its own error, code and hint.
+        """
         deadline = time.monotonic() + READY_TIMEOUT_SECONDS
         watch = next(watch for watch in self._watches if watch.child.name == name)
-        while not _accepts_connections(host, port):
+        while (reason := "It ended." if watch.pid is None else why_not(watch.pid)) is not None:
             self.check_children()
             if self._stopping:
                 raise StackNotReady("The start was stopped.")
-            if watch.restarts >= 3 or time.monotonic() > deadline:
-                last = _read_last_error(watch.child.log_path)
-                problem = StackNotReady if watch.restarts >= 3 else StackNotReadyInTime
-                raise problem(
-                    f"The {name} did not get ready on {host}:{port}: {last}", hint=f"Its log is {watch.child.log_path}."
+            if watch.ended_with in _FINAL_EXITS or watch.restarts >= 3:
+                raise read_child_error(name, watch.child.log_path, start=watch.log_start)
+            if time.monotonic() > deadline:
+                raise StackNotReadyInTime(
+                    f"{name} was not ready within {READY_TIMEOUT_SECONDS:.0f} seconds: {reason}",
+                    hint=f"Its log is {watch.child.log_path}.",
                 )
             time.sleep(POLL_SECONDS)
 
+    def note_warehouse(self, warehouse: str) -> None:
+        """Record where the database has its lakes made."""
+        self._record_state(replace(self.state, warehouse=warehouse))
+
     def mark_up(self) -> None:
+        self.was_up = True
         self._record_state(replace(self.state, phase="up"))
 
     def run(self) -> None:
@@ -90,6 +108,7 @@ class Supervisor:
 
     def stop(self) -> None:
         """Stop every child, the last started first, and record that the stack is down."""
+        self._record_state(replace(self.state, phase="down"))
         for watch in reversed(self._watches):
             watch.child.stop()
             self._record_state(self.state.with_process(ProcessRecord(name=watch.child.name, restarts=watch.restarts)))
@@ -117,13 +136,17 @@ class Supervisor:
         return self._stopping
 
     def _launch(self, watch: _WatchedChild) -> None:
-        pid = watch.child.start()
+        log_path = watch.child.log_path
+        watch.log_start = log_path.stat().st_size if log_path.exists() else 0
+        watch.pid = pid = watch.child.start()
+        watch.ended_with = None
         watch.started_at = time.monotonic()
         watch.restart_at = None
         self._record_state(self.state.with_process(record_of(watch.child.name, pid, "running", watch.restarts)))
 
     def _plan_restart(self, watch: _WatchedChild, status: int, now: float) -> None:
         lived_seconds = now - watch.started_at
+        watch.pid, watch.ended_with = None, status
         if lived_seconds >= STEADY_SECONDS:
             watch.pause_seconds = FIRST_PAUSE_SECONDS
         watch.restart_at = now + watch.pause_seconds
@@ -152,24 +175,6 @@ class Supervisor:
     def _record_state(self, state: StackState) -> None:
         self.state = state
         write_state(self.directory, state)
-
-
-def _accepts_connections(host: str, port: int) -> bool:
-    try:
-        socket.create_connection((host, port), timeout=1).close()
-    except OSError:
-        return False
-    return True
-
-
-def _read_last_error(log_path: Path) -> str:
-    lines = (
-        [line.strip() for line in log_path.read_text(errors="replace").splitlines() if line.strip()]
-        if log_path.exists()
-        else []
-    )
-    errors = [line for line in lines[-50:] if line.startswith("error ")]
-    return (errors or lines or ["its log is empty"])[-1]
 
 
 def _render_status(status: int) -> str:

@@ -1,5 +1,5 @@
-"""Maintenance beside the cycle: forced passes, passes that are due, and the health of every lake, in threads of their
-own.
+"""Maintenance, concurrent with the cycle: forced passes, passes that are due, and the health of every lake, in threads
+of their own.
 
 A pass may take hours, so it must not hold up tiering and folding; its connection is its own, and so is its lock. All of
 it may run in any number of workers: whoever raises a table's next time runs its pass.
@@ -24,7 +24,7 @@ from thermocline.catalog.safety import Owner
 from thermocline.errors import Paused, PostgresUnreachable, ThermoclineError
 from thermocline.errors.maintenance import PassRunning
 from thermocline.maintain.lake_health import collect_health
-from thermocline.maintain.pass_requests import wish_from_data
+from thermocline.maintain.pass_requests import request_from_data
 from thermocline.maintain.run_pass import PassReport, PassRequest, render_pass, run_pass_on
 from thermocline.maintain.targets import find_owner
 from thermocline.runtime.pg import Connection, connect
@@ -73,7 +73,7 @@ class MaintenanceThreads:
                     while not self.stopping.is_set():
                         work(conn)
             except (PostgresUnreachable, psycopg.OperationalError) as problem:
-                self._complain("postgres", str(problem))
+                self._complain("postgres", problem)
             except Py4JNetworkError:
                 self.spark_ended = True
                 self.stopping.set()
@@ -91,7 +91,7 @@ class MaintenanceThreads:
         self.stopping.wait(_LOOK_SECONDS)
 
     def run(
-        self, conn: Connection, owner: Owner, wish: PassRequest, report_progress: ProgressReporter = no_progress
+        self, conn: Connection, owner: Owner, request: PassRequest, report_progress: ProgressReporter = no_progress
     ) -> PassReport:
         """One pass, on this connection."""
         report = run_pass_on(
@@ -100,7 +100,7 @@ class MaintenanceThreads:
             find_owner(conn, owner),
             settings=self.settings,
             spark=self._spark,
-            wish=wish,
+            request=request,
             worker=self.worker,
             report_progress=report_progress,
             is_stopping=self.stopping.is_set,
@@ -112,9 +112,9 @@ class MaintenanceThreads:
             )
         return report
 
-    def _complain(self, what: str, problem: str) -> None:
-        if self._last_problem.get(what) != problem:
-            self._last_problem[what] = problem
+    def _complain(self, what: str, problem: Exception | str) -> None:
+        if self._last_problem.get(what) != str(problem):
+            self._last_problem[what] = str(problem)
             _LOG.error("%s: %s", what, problem, extra={"action": "maintain"})
 
 
@@ -125,7 +125,9 @@ def serve_forced(threads: MaintenanceThreads, conn: Connection) -> int:
     ran = 0
     while not threads.stopping.is_set() and (forced := maintenance_requests.take_forced_pass(conn, threads.worker)):
         try:
-            report = threads.run(conn, forced.owner, wish_from_data(forced.wish), _teller(conn, forced))
+            report = threads.run(
+                conn, forced.owner, request_from_data(forced.request), _progress_reporter(conn, forced)
+            )
         except PassRunning:
             maintenance_requests.give_back(conn, forced.id)
             break
@@ -168,5 +170,5 @@ def _gain(conn: Connection, owner: Owner) -> float:
     return float(seen.stats.get("gain_per_mb") or 0) if seen else 0.0
 
 
-def _teller(conn: Connection, forced: ForcedPass) -> Callable[[str], None]:
-    return lambda line: maintenance_requests.note_forced_progress(conn, forced.id, line)
+def _progress_reporter(conn: Connection, forced: ForcedPass) -> ProgressReporter:
+    return lambda told: maintenance_requests.note_forced_progress(conn, forced.id, told)

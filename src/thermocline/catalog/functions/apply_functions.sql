@@ -1,4 +1,4 @@
--- The routing and capture functions, owned by the heap's owner; triggers that call them go on calling them.
+-- The routing, capture and as-of functions, owned by the heap's owner; triggers that call them go on calling them.
 create or replace function thermocline.apply_functions(of_table bigint) returns void
     language plpgsql volatile set search_path = pg_catalog as $$
 declare
@@ -27,5 +27,12 @@ begin
         execute format('alter function %s() owner to %I', made, owner);
         execute format('revoke all on function %s() from public', made);
     end loop;
+    -- It reads the lake's texts as the table's own types, so it runs as the table's owner, whose types they may be.
+    made := format('thermocline_fn.%I', t.object_name || '_as_of');
+    execute format('create or replace function %s(moment timestamptz) returns setof jsonb language plpgsql stable'
+                   ' security definer set search_path = pg_catalog, pg_temp as %L',
+                   made, thermocline.render('as_of', parts));
+    execute format('alter function %s(timestamptz) owner to %I', made, owner);
+    execute format('grant execute on function %s(timestamptz) to public', made);
 end $$;
 revoke all on function thermocline.apply_functions(bigint) from public;

@@ -1,4 +1,5 @@
--- Delta, foreign table and spill of a table, owned by the heap's owner, so that nothing runs with more rights.
+-- Delta, foreign table and spill of a table. Foreign table and spill belong to the heap's owner, so that nothing runs
+-- with more rights; the delta is ours (apply_delta_owner).
 create or replace function thermocline.apply_seam_tables(of_table bigint) returns void
     language plpgsql volatile set search_path = pg_catalog as $$
 declare
@@ -12,7 +13,9 @@ begin
                                       ('spill', 'table', 'spill')) m(template, kind, relation)
     loop
         execute thermocline.render(made.template, parts);
+        continue when made.template = 'delta';
         execute format('alter %s %s owner to %I', made.kind, parts ->> made.relation, owner);
     end loop;
+    perform thermocline.apply_delta_owner(of_table);
 end $$;
 revoke all on function thermocline.apply_seam_tables(bigint) from public;

@@ -18,9 +18,9 @@ begin
     with gone as (delete from thermocline.partitions p where p.table_id = of_table and p.state <> 'dropped' returning p)
     select array_agg(g.p) into held from gone g;
     insert into thermocline.partitions (table_id, schema_name, name, relid, lo, hi, state, rows_in_lake, tiered_xid,
-                                        changed_at, capture_lost_at)
+                                        changed_at, capture_lost_at, moved_at, moved_key)
     select p.table_id, p.schema_name, p.name, i.inhrelid, p.lo, p.hi, p.state, p.rows_in_lake, p.tiered_xid,
-           p.changed_at, p.capture_lost_at
+           p.changed_at, p.capture_lost_at, p.moved_at, p.moved_key
       from unnest(held) p join pg_inherits i on i.inhparent = heap_now
        and i.inhrelid = to_regclass(format('%I.%I', p.schema_name, p.name));
     perform thermocline.apply_seam(of_table, (select k.seam_line from thermocline.cutline k

@@ -4,7 +4,7 @@ create or replace function thermocline.capture_partition(of_table bigint, relati
     language plpgsql volatile set search_path = pg_catalog as $$
 declare
     t thermocline.tables;
-    carried bigint;
+    upper_end bigint;
 begin
     select * into strict t from thermocline.tables where id = of_table;
     if thermocline.reads_old_snapshot() and pg_relation_size(relation) > 0 then
@@ -21,11 +21,17 @@ begin
                    relation::regclass, t.object_name || '_capture_truncate');
     execute format('alter table %s enable always trigger thermocline_capture, enable always trigger'
                    ' thermocline_capture_truncate', relation::regclass);
-    execute thermocline.render('capture_rows', thermocline.seam_parts(of_table, 0) || jsonb_build_object(
-        'relation', relation::regclass,
-        'line', thermocline.key_literal(t.key_type, greatest(
-            (select r.line from thermocline.retention r where r.table_id = of_table), -9223372036854775808))));
-    get diagnostics carried = row_count;
-    return carried;
+    upper_end := thermocline.upper_bound(relation, t.key_type);
+    -- Read through the heap, for the partition may be another role's.
+    return thermocline.run_as_owner(of_table, thermocline.render('capture_rows',
+        thermocline.seam_parts(of_table, 0) || jsonb_build_object(
+            'heap', t.heap_oid::regclass, 'partition', relation,
+            'line', thermocline.key_literal(t.key_type, greatest(
+                thermocline.lower_bound(relation, t.key_type),
+                (select r.line from thermocline.retention r where r.table_id = of_table))),
+            -- For the planner alone: the last position but one stands for thirty years.
+            'and_below', case when upper_end < 9223372036854775806
+                              then format(' and %I < %s', t.tier_key, thermocline.key_literal(t.key_type, upper_end))
+                              else '' end)));
 end $$;
 revoke all on function thermocline.capture_partition(bigint, oid) from public;

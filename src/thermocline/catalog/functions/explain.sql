@@ -1,7 +1,7 @@
-create or replace function thermocline.explain(statement text) returns setof text
-    language plpgsql volatile as $$
+create or replace function thermocline.explain(statement text, path text) returns setof text
+    language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
-    report jsonb := thermocline.explain_json(statement);
+    report jsonb := thermocline.explain_json(statement, path);
     x jsonb;
     line text;
 begin
@@ -42,5 +42,11 @@ begin
         if x ->> 'refusal' is not null then return next '  refused: ' || (x ->> 'refusal'); end if;
     end loop;
 end $$;
+
+-- The caller's search_path is read where it still is the caller's.
+create or replace function thermocline.explain(statement text) returns setof text language sql volatile
+    begin atomic
+        select e from thermocline.explain(statement, current_setting('search_path')) e;
+    end;
 comment on function thermocline.explain(text) is
     'Says, running nothing, which tiers a statement touches, why, and where its rows would go.';

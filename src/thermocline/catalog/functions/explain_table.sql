@@ -12,7 +12,7 @@ declare
     ends record;
     part record;
     deciding text;
-    high_said text;
+    high_condition text;
     rows jsonb;
     refusal text;
     warnings text[] := '{}';
@@ -26,12 +26,12 @@ begin
             when 'delta' then
                 has_delta := true;
                 may_be_cold := may_be_cold or ends.low is null or ends.low < detail.t;
-                high_said := coalesce(high_said, ends.high_said);
+                high_condition := coalesce(high_condition, ends.high_condition);
             else
                 if part.part = 'spill' then has_spill := true; else heaps := heaps || part.relation; end if;
                 may_be_hot := may_be_hot or ends.high is null or ends.high >= detail.t;
-                high_said := coalesce(high_said, ends.high_said);
-                deciding := coalesce(deciding, ends.low_said);
+                high_condition := coalesce(high_condition, ends.high_condition);
+                deciding := coalesce(deciding, ends.low_condition);
         end case;
     end loop;
     if operation = 'insert' then
@@ -62,7 +62,7 @@ begin
                                            ' neither read nor changed; %s spans both tiers', detail.heap, detail.seam);
         end if;
     end if;
-    if not may_be_hot then deciding := coalesce(high_said, deciding); end if;
+    if not may_be_hot then deciding := coalesce(high_condition, deciding); end if;
     if seam and plan @? '$.** ? (@."Node Type" == "LockRows")' then
         warnings := warnings || format('FOR UPDATE and FOR SHARE take no row locks on the seam; use'
                                        ' thermocline.lock_rows() or lock rows of %s',

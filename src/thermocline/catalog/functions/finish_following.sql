@@ -1,4 +1,4 @@
--- The lake has the columns now: the foreign table gets them too, and the view reads them there.
+-- Called once the lake has the columns: adds them to the foreign table, and the view reads them there.
 create or replace function thermocline.finish_following(of_table bigint) returns void
     language plpgsql volatile set search_path = pg_catalog as $$
 declare
@@ -7,6 +7,7 @@ declare
     c record;
 begin
     perform thermocline.loosen_seam(of_table);
+    perform thermocline.release_lake(of_table);
     select * into strict t from thermocline.tables where id = of_table for update;
     lake := format('thermocline_lake.%I', t.object_name);
     perform thermocline.apply_domains(of_table);

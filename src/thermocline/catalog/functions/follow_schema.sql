@@ -5,7 +5,7 @@ create or replace function thermocline.follow_schema(of_table bigint, is_loosene
     language plpgsql volatile set search_path = pg_catalog as $$
 declare
     t thermocline.tables;
-    said text[] := '{}';
+    changes text[] := '{}';
     retyped text[] := '{}';
     renames jsonb;
     c thermocline.columns;
@@ -17,7 +17,7 @@ begin
     if not found or not exists (select from pg_class h where h.oid = t.heap_oid)
        or (not is_loosened and thermocline.shape_of(t.heap_oid) is not distinct from t.shape
            and thermocline.changed_type(of_table) is null)
-    then return said; end if;
+    then return changes; end if;
     -- In the order of the publications: heap and spill, cut-line, table, delta. A transaction whose snapshot is older
     -- than the view's literals must not write older ones into it: it fails to serialize here.
     perform from thermocline.cutline k where k.table_id = of_table for share;
@@ -34,6 +34,11 @@ begin
     delta := format('thermocline_delta.%I', t.object_name);
     lake := format('thermocline_lake.%I', t.object_name);
     perform thermocline.loosen_seam(of_table);
+    -- Columns that were added come to the foreign table later, with the lake's own.
+    if exists (select from thermocline.columns x join pg_attribute n on n.attrelid = t.heap_oid and n.attnum = x.attnum
+                where x.table_id = of_table and (n.attisdropped or n.attname <> x.name)) then
+        perform thermocline.release_lake(of_table);
+    end if;
     for c in select x.* from thermocline.columns x
                join pg_attribute n on n.attrelid = t.heap_oid and n.attnum = x.attnum and n.attisdropped
               where x.table_id = of_table order by x.position
@@ -52,14 +57,14 @@ begin
               from pg_attribute v where v.attrelid = to_regclass(format('%I.%I', t.seam_schema, t.table_name))
                and v.attname = c.name), 'select');
         delete from thermocline.columns x where x.table_id = of_table and x.attnum = c.attnum;
-        said := said || format('column %s dropped', c.name);
+        changes := changes || format('column %s dropped', c.name);
     end loop;
     renames := (select jsonb_agg(jsonb_build_object('was', x.name, 'now', n.attname, 'attnum', n.attnum,
                                                     'absent', x.absent, 'field_id', x.field_id) order by x.position)
                   from thermocline.columns x join pg_attribute n on n.attrelid = t.heap_oid and n.attnum = x.attnum
                  where x.table_id = of_table and n.attname <> x.name);
     if renames is not null then
-        said := said || (select array_agg(format('column %s renamed to %s', r ->> 'was', r ->> 'now'))
+        changes := changes || (select array_agg(format('column %s renamed to %s', r ->> 'was', r ->> 'now'))
                            from jsonb_array_elements(renames) r);
         perform thermocline.rename_columns('table', delta, renames);
         perform thermocline.rename_columns('foreign table', lake, (select coalesce(jsonb_agg(r), '[]')
@@ -89,14 +94,14 @@ begin
               where x.table_id = of_table and format_type(n.atttypid, n.atttypmod) <> x.pg_type order by x.position
     loop
         select n.* into a from pg_attribute n where n.attrelid = t.heap_oid and n.attnum = c.attnum;
-        said := said || thermocline.follow_retyped(t, c, a);
+        changes := changes || thermocline.follow_retyped(t, c, a);
         retyped := retyped || c.name;
     end loop;
     for a in select n.* from pg_attribute n where n.attrelid = t.heap_oid and n.attnum > 0 and not n.attisdropped
                 and not exists (select from thermocline.columns x where x.table_id = of_table and x.attnum = n.attnum)
               order by n.attnum
     loop
-        said := said || thermocline.follow_added(t, a);
+        changes := changes || thermocline.follow_added(t, a);
     end loop;
     for a in select n.* from pg_attribute n
                join pg_attribute d on d.attrelid = delta::regclass and d.attname = n.attname
@@ -109,16 +114,16 @@ begin
         perform thermocline.refuse_change(of_table, 'its primary key is gone', 'it tells the rows of both tiers apart');
     end if;
     update thermocline.tables x set shape = thermocline.shape_of(x.heap_oid), schema_version = x.schema_version + 1,
-           lake_behind = x.lake_behind or said <> '{}' where x.id = of_table;
+           lake_behind = x.lake_behind or changes <> '{}' where x.id = of_table;
     perform thermocline.note_types(of_table);
     perform thermocline.note_expressions(of_table);
     perform thermocline.apply_functions(of_table);
     perform thermocline.apply_view(of_table, (select k.seam_line from thermocline.cutline k
                                                where k.table_id = of_table), retyped);
-    if said <> '{}' then
+    if changes <> '{}' then
         insert into thermocline.events (table_id, action, sentence)
-        values (of_table, 'schema', format('%s.%s: %s.', t.schema_name, t.table_name, array_to_string(said, '; ')));
+        values (of_table, 'schema', format('%s.%s: %s.', t.schema_name, t.table_name, array_to_string(changes, '; ')));
     end if;
-    return said;
+    return changes;
 end $$;
 revoke all on function thermocline.follow_schema(bigint, boolean) from public;

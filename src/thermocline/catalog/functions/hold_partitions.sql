@@ -1,6 +1,6 @@
 -- What is published of the heap's partitions holds until the publication ends: no partition is dropped or detached
--- (they need the heap), none made or attached (they need the spill). Whoever does so just now may wait for a lock of
--- our own, so we wait for a moment only.
+-- (they need the heap), none made or attached (they need the spill). A session that does so now may wait for a lock of
+-- ours, so we wait only briefly.
 create or replace function thermocline.hold_partitions(of_table bigint) returns void
     language plpgsql volatile set search_path = pg_catalog set lock_timeout = '2s' as $$
 declare

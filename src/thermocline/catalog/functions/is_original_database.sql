@@ -1,4 +1,4 @@
--- Whether the registrations were made here, as far as anybody can tell.
+-- Whether the registrations were made here, as far as Postgres can tell.
 create or replace function thermocline.is_original_database() returns boolean
     language sql stable set search_path = pg_catalog as $$
     select coalesce(bool_and(h.database_oid = d.oid

@@ -1,12 +1,12 @@
 -- The tightest ends that conditions set for the tier key, on the axis: from `low` to `high`, both included, with the
--- words that say so.
+-- condition that sets each end.
 create or replace function thermocline.key_ends(conditions text[], tier_key text, key_type text,
-                                                out low bigint, out low_said text,
-                                                out high bigint, out high_said text)
+                                                out low bigint, out low_condition text,
+                                                out high bigint, out high_condition text)
     language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
     part text;
-    said text[];
+    matched text[];
     place bigint;
     kinds text := (select string_agg(o.name, '|')
                      from thermocline.column_types c
@@ -15,19 +15,21 @@ declare
                     where c.name = key_type);
 begin
     for part in select c from unnest(conditions) u cross join lateral thermocline.conjuncts(u) c loop
-        said := regexp_match(part, '^(?:(?:\w+|"(?:[^"]|"")*")\.)?'
+        matched := regexp_match(part, '^(?:(?:\w+|"(?:[^"]|"")*")\.)?'
                                    || regexp_replace(quote_ident(tier_key), '([^\w])', '\\\1', 'g')
                                    || ' (>=|>|<=|<|=) (?:''([^'']*)''::(?:' || kinds || ')|([0-9]+))$');
-        continue when said is null;
-        execute format('select thermocline.axis(%L::%s)', coalesce(said[2], said[3]), key_type) into place;
+        continue when matched is null;
+        execute format('select thermocline.axis(%L::%s)', coalesce(matched[2], matched[3]), key_type) into place;
         part := regexp_replace(part, '^(?:\w+|"(?:[^"]|"")*")\.', '');
-        if said[1] in ('>=', '>', '=') and place + (said[1] = '>')::integer > coalesce(low, -9223372036854775808) then
-            low := place + (said[1] = '>')::integer;
-            low_said := part;
+        if matched[1] in ('>=', '>', '=')
+           and place + (matched[1] = '>')::integer > coalesce(low, -9223372036854775808) then
+            low := place + (matched[1] = '>')::integer;
+            low_condition := part;
         end if;
-        if said[1] in ('<=', '<', '=') and place - (said[1] = '<')::integer < coalesce(high, 9223372036854775807) then
-            high := place - (said[1] = '<')::integer;
-            high_said := part;
+        if matched[1] in ('<=', '<', '=')
+           and place - (matched[1] = '<')::integer < coalesce(high, 9223372036854775807) then
+            high := place - (matched[1] = '<')::integer;
+            high_condition := part;
         end if;
     end loop;
 end $$;

@@ -1,7 +1,8 @@
 -- The tier keys of `INSERT … VALUES` on the axis, one per row, null where a row's is not a constant; null for any other
 -- statement.
-create or replace function thermocline.literal_keys(statement text, target thermocline.spanning_detail) returns bigint[]
-    language plpgsql volatile as $$
+create or replace function thermocline.literal_keys(statement text, target thermocline.spanning_detail, path text)
+    returns bigint[]
+    language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
     words text[] := thermocline.sql_words(statement);
     word text;
@@ -30,9 +31,9 @@ begin
     end if;
     if lower(words[at]) = 'overriding' then at := at + 3; end if;
     if lower(words[at]) is distinct from 'values' then return null; end if;
-    names := coalesce(names, array(select a.attname::text from pg_catalog.pg_attribute a
+    names := coalesce(names, array(select a.attname::text from pg_attribute a
         where a.attrelid = target.heap and a.attnum > 0 and not a.attisdropped order by a.attnum));
-    wanted := pg_catalog.array_position(names, target.tier_key);
+    wanted := array_position(names, target.tier_key);
     foreach word in array words[at + 1:] loop
         if depth = 0 and word not in ('(', ',') then exit; end if;
         if word in (')', ']') then depth := depth - 1; end if;
@@ -49,12 +50,12 @@ begin
             item := item || ' ' || word;
         end if;
         if word in ('(', '[') then depth := depth + 1; end if;
-        exit when pg_catalog.cardinality(found_keys) > 1000;
+        exit when cardinality(found_keys) > 1000;
     end loop;
-    if pg_catalog.cardinality(found_keys) not between 1 and 1000 then return null; end if;
+    if cardinality(found_keys) not between 1 and 1000 then return null; end if;
     select thermocline.plan_of('select ' || string_agg(format('thermocline.axis((%s)::%s)', k, target.key_type),
-                                                       ', ')) #> '{0,Plan,Output}'
+                                                       ', '), path) #> '{0,Plan,Output}'
       into outputs from unnest(found_keys) k;
     return array(select (regexp_match(o, '^''(-?[0-9]+)''::bigint$'))[1]::bigint
-                   from pg_catalog.jsonb_array_elements_text(outputs) with ordinality x(o, place) order by place);
+                   from jsonb_array_elements_text(outputs) with ordinality x(o, place) order by place);
 end $$;

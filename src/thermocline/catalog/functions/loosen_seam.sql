@@ -1,4 +1,4 @@
--- The view without any of its arms: nothing of the heap, the delta or the foreign table is held by it. Only within one
+-- The view without any of its arms: it depends on neither the heap nor the delta nor the foreign table. Only within one
 -- transaction.
 create or replace function thermocline.loosen_seam(of_table bigint) returns void
     language plpgsql volatile set search_path = pg_catalog as $$

@@ -1,7 +1,7 @@
--- A column that a view uses can be neither dropped nor given another type, so a seam lets go before a statement that
--- may want to, and takes hold again behind it; both in that statement's transaction. The text only decides whether to
--- let go: what changed is read off the catalogs afterwards. Where it says nothing of the table (a call of a function),
--- Postgres refuses, as for any view.
+-- A column that a view uses can be neither dropped nor given another type, so a seam is loosened (loosen_seam) before a
+-- statement that may do so, and rebuilt after it; both in that statement's transaction. The text only decides whether
+-- to loosen it: what changed is read from the catalogs afterwards. Where the text does not name the table (a call of a
+-- function), Postgres refuses, as for any view.
 create or replace function thermocline.on_alter_start() returns event_trigger
     language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -16,7 +16,7 @@ begin
                                         || '($|[^\w$])')
                 and pg_has_role(session_user, h.relowner, 'member')
     loop
-        -- Readers lock the view, then the heap; so do we, or one would have to be sent away.
+        -- Readers lock the view, then the heap; so do we, to avoid a deadlock.
         perform thermocline.lock_seam(t.id);
         continue when not lets_go;
         perform set_config('thermocline.following', 'on', true);

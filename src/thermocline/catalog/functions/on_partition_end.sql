@@ -1,5 +1,6 @@
 -- Partitions that somebody attached or made below the seam's line are captured in that statement, else their rows would
--- be seen by nobody until the next cycle. One that was detached lets go: what is done to it is no correction.
+-- be seen by nobody until the next cycle. A detached partition loses its capture trigger: changes of it are no
+-- corrections.
 create or replace function thermocline.on_partition_end() returns event_trigger
     language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare

@@ -8,7 +8,7 @@ declare
     reason constant integer := pg_event_trigger_table_rewrite_reason(); -- 2 for values of their own, 4 for another type
     t record;
     context text;
-    said text;
+    statement text;
     why text;
 begin
     if reason & 6 = 0 then return; end if;
@@ -18,10 +18,10 @@ begin
     perform from thermocline.cutline k where k.table_id = t.id for share;
     if not thermocline.has_rows_outside(t.id) then return; end if;
     get diagnostics context = pg_context;
-    said := thermocline.statement_text(context);
-    if reason & 4 <> 0 and coalesce(thermocline.without_plain_using(said) ~* '\musing\M', true) then
+    statement := thermocline.statement_text(context);
+    if reason & 4 <> 0 and coalesce(thermocline.without_plain_using(statement) ~* '\musing\M', true) then
         why := 'USING would change the values in the heap alone, and rows in the lake would keep theirs';
-    elsif reason & 2 <> 0 and coalesce(said ~* '\mexpression\M', true) then
+    elsif reason & 2 <> 0 and coalesce(statement ~* '\mexpression\M', true) then
         why := 'another expression of a generated column would change the values in the heap alone';
     else
         return;

@@ -16,7 +16,7 @@ begin
        and (has_any_column_privilege(reader, p.heap_oid, 'select')
             or has_any_column_privilege(reader, s.seam, 'select'));
     if not found then
-        raise exception '% is not a table that spans Postgres and the lake', target
+        raise exception 'TC206: % is not a table that spans Postgres and the lake', target
             using errcode = 'undefined_table', hint = 'Name a registered table or its seam that you may read.';
     end if;
     execute format($pin$

@@ -1,19 +1,18 @@
--- Postgres' plan of one statement, which is not run. A cursor takes one statement only, so a text with several is
--- refused before any of them begins; and what planning itself might do (a function that lies about being immutable) is
--- kept from writing and rolled back.
-create or replace function thermocline.plan_of(statement text) returns jsonb
-    language plpgsql volatile as $$
+-- Postgres' plan of one statement under a search_path, not run. A cursor takes one statement only, so a text with
+-- several is refused before any of them begins; and what planning itself might do (a function that lies about being
+-- immutable) is kept from writing and rolled back, the search_path with it.
+create or replace function thermocline.plan_of(statement text, path text) returns jsonb
+    language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
     plan json;
     planned refcursor;
-    options text := '(verbose, format json)';
+    explained text := format('explain (verbose, %s format json) %s',
+        case when statement ~ '\$[0-9]' and current_setting('server_version_num')::integer >= 160000
+             then 'generic_plan,' else '' end, statement);
 begin
-    if statement ~ '\$[0-9]' and current_setting('server_version_num')::integer >= 160000 then
-        options := '(verbose, generic_plan, format json)';
-    end if;
     begin
-        perform pg_catalog.set_config('transaction_read_only', 'on', true);
-        open planned no scroll for execute 'explain ' || options || ' ' || statement;
+        perform set_config('transaction_read_only', 'on', true), set_config('search_path', path, true);
+        open planned no scroll for execute explained;
         fetch planned into plan;
         close planned;
         raise exception 'planned' using errcode = 'TCEXP';

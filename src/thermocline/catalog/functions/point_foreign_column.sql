@@ -1,5 +1,5 @@
--- The foreign column asks the gateway for a field by its number and for a version, so that nothing known before answers
--- for it.
+-- The foreign column requests a field from the gateway by its number and version, so that no cached plan or value of an
+-- earlier column answers for it.
 create or replace function thermocline.point_foreign_column(relation text, column_name text, field_id integer,
                                                             version integer) returns void
     language plpgsql volatile set search_path = pg_catalog as $$

@@ -6,7 +6,7 @@ declare
 begin
     select * into found_table from thermocline.spanning p where target in (p.heap, p.seam);
     if not found then
-        raise exception '% is not a table that spans Postgres and the lake', target
+        raise exception 'TC206: % is not a table that spans Postgres and the lake', target
             using errcode = 'undefined_table', hint = 'Name a registered table or its seam that you have a right on.';
     end if;
     return found_table;

@@ -1,5 +1,5 @@
--- The statement in pieces, put together again they are the statement: quoted texts and names in one piece each, space
--- and comments too. None where a quote is one we cannot follow.
+-- The tokens of a statement, which concatenated give the statement again: each quoted text or name, space and comment
+-- is one token. Null where a quote cannot be parsed.
 create or replace function thermocline.sql_pieces(statement text) returns text[]
     language sql immutable strict set search_path = pg_catalog, pg_temp as $$
     select case when statement ~ '\$[[:alpha:]_]\w*\$' then null else array(

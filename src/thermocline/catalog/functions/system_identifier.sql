@@ -1,4 +1,4 @@
--- This cluster's own number; null where the role may not ask.
+-- The system identifier of this cluster; null where the role may not read it.
 create or replace function thermocline.system_identifier() returns bigint
     language plpgsql stable set search_path = pg_catalog as $$
 begin

@@ -12,7 +12,7 @@ begin
       cross join lateral (select to_regclass(format('%I.%I', p.seam_schema, p.table_name)) as seam) s
      where target in (p.heap_oid, s.seam) and has_table_privilege(thermocline.calling_role(), s.seam, 'select');
     if not found then
-        raise exception '% is not a table that spans Postgres and the lake', target
+        raise exception 'TC206: % is not a table that spans Postgres and the lake', target
             using errcode = 'undefined_table', hint = 'Name a registered table or its seam that you may read.';
     end if;
     select p.snapshot_id into snapshot_id from thermocline.published p

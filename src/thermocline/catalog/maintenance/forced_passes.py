@@ -7,36 +7,42 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
 
-from thermocline.catalog.requests import CHANNEL, RequestState
+from thermocline.catalog.requests import CHANNEL, RequestState, progress_values, read_state_row
 from thermocline.catalog.safety import Owner
-from thermocline.runtime.pg import Connection, load_queries
+from thermocline.core.messages.progress import Progress
+from thermocline.runtime.pg import Connection, load_queries, rows_by_name
 
 _QUERIES = load_queries("thermocline.catalog", "queries/maintenance_requests.sql")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForcedPass:
-    """One request a worker took; `wish` is what was asked for, as data."""
+    """One request a worker took; `request` is the request as it was filed, as data."""
 
     id: int
     owner: Owner
-    wish: Mapping[str, Any]
+    request: Mapping[str, Any]
 
 
-def file_forced_pass(conn: Connection, owner: Owner, wish: Mapping[str, Any]) -> int:
-    """Ask for a pass; asking again while it is pending refreshes what was asked."""
+def file_forced_pass(conn: Connection, owner: Owner, request: Mapping[str, Any]) -> int:
+    """File a request for a pass; a request that is still pending is replaced."""
     query = "file_table" if owner.table_id is not None else "file_lake"
-    row = conn.execute(_QUERIES[query], {**owner.values(), "wish": Jsonb(dict(wish))}).fetchone()
+    row = rows_by_name(conn).execute(_QUERIES[query], {**owner.values(), "request": Jsonb(dict(request))}).fetchone()
     assert row is not None
     conn.execute("select pg_notify(%s, %s)", [CHANNEL, "maintain"])
-    return int(row[0])
+    return int(row.id)
 
 
 def take_forced_pass(conn: Connection, worker: str) -> ForcedPass | None:
-    row = conn.execute(_QUERIES["take"], {"worker": worker}).fetchone()
-    return ForcedPass(id=row[0], owner=Owner(table_id=row[1], lake_id=row[2]), wish=row[3]) if row else None
+    row = rows_by_name(conn).execute(_QUERIES["take"], {"worker": worker}).fetchone()
+    return (
+        ForcedPass(id=row.id, owner=Owner(table_id=row.table_id, lake_id=row.lake_id), request=row.request)
+        if row
+        else None
+    )
 
 
 def give_back(conn: Connection, request_id: int) -> None:
@@ -50,8 +56,8 @@ def tidy_forced_passes(conn: Connection) -> None:
         conn.execute(_QUERIES[query])
 
 
-def note_forced_progress(conn: Connection, request_id: int, progress: str) -> None:
-    conn.execute(_QUERIES["progress"], {"id": request_id, "progress": progress})
+def note_forced_progress(conn: Connection, request_id: int, told: str | Progress) -> None:
+    conn.execute(_QUERIES["progress"], {"id": request_id, **progress_values(told)})
 
 
 def finish_forced_pass(conn: Connection, request_id: int, state: str, result: Mapping[str, Any]) -> None:
@@ -59,8 +65,7 @@ def finish_forced_pass(conn: Connection, request_id: int, state: str, result: Ma
 
 
 def read_forced_pass(conn: Connection, request_id: int) -> RequestState | None:
-    row = conn.execute(_QUERIES["look"], {"id": request_id}).fetchone()
-    return RequestState(state=row[0], progress=row[1], result=row[2]) if row else None
+    return read_state_row(conn.execute(_QUERIES["look"], {"id": request_id}).fetchone())
 
 
 def schedule_new_tables(conn: Connection, interval_seconds: float) -> None:
@@ -69,7 +74,7 @@ def schedule_new_tables(conn: Connection, interval_seconds: float) -> None:
 
 
 def read_due(conn: Connection) -> tuple[Owner, ...]:
-    return tuple(Owner(table_id=table_id, lake_id=lake_id) for table_id, lake_id in conn.execute(_QUERIES["due"]))
+    return tuple(conn.cursor(row_factory=class_row(Owner)).execute(_QUERIES["due"]))
 
 
 def claim_due(conn: Connection, owner: Owner, interval_seconds: float) -> bool:
@@ -87,5 +92,5 @@ def hasten_pass(conn: Connection, owner: Owner) -> None:
 
 
 def read_schedule(conn: Connection, owner: Owner) -> tuple[datetime | None, str | None]:
-    row = conn.execute(_QUERIES["read_schedule"], owner.values()).fetchone()
-    return (row[0], row[1]) if row else (None, None)
+    row = rows_by_name(conn).execute(_QUERIES["read_schedule"], owner.values()).fetchone()
+    return (row.next_at, row.state) if row else (None, None)

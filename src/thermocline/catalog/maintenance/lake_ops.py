@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+from psycopg.rows import scalar_row
 from psycopg.types.json import Jsonb
 
 from thermocline.catalog.database_identity import check_may_change_lakes
@@ -52,7 +53,7 @@ def begin_lake_op(
 
 
 def read_unfinished_lake_ops(conn: Connection, lake_id: int) -> tuple[uuid.UUID, ...]:
-    return tuple(row[0] for row in conn.execute(_QUERIES["unfinished_lake_ops"], {"lake_id": lake_id}))
+    return tuple(conn.cursor(row_factory=scalar_row).execute(_QUERIES["unfinished_lake_ops"], {"lake_id": lake_id}))
 
 
 def finish_lake_op(

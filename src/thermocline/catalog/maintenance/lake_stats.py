@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from psycopg.rows import class_row, dict_row, scalar_row
 from psycopg.types.json import Jsonb
 
 from thermocline.catalog.safety import Owner
-from thermocline.runtime.pg import Connection, load_queries
+from thermocline.runtime.pg import Connection, load_queries, rows_by_name
 
 _QUERIES = load_queries("thermocline.catalog", "queries/lake_stats.sql")
 
@@ -39,20 +40,10 @@ class NewStats:
 
 
 def read_stats(conn: Connection, owner: Owner) -> StatsRow | None:
-    row = conn.execute(_QUERIES["newest"], owner.values()).fetchone()
+    row = conn.cursor(row_factory=dict_row).execute(_QUERIES["newest"], owner.values()).fetchone()
     if row is None:
         return None
-    warnings = {str(kept["key"]): kept for kept in row[5]}
-    return StatsRow(
-        id=row[0],
-        metadata_location=row[1],
-        at=row[2],
-        checked_at=row[3],
-        stats=row[4],
-        warnings=warnings,
-        policy=row[6],
-        problem=row[7],
-    )
+    return StatsRow(**{**row, "warnings": {str(warning["key"]): warning for warning in row["warnings"]}})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,10 +57,7 @@ class Noted:
 
 def read_newest(conn: Connection) -> tuple[Noted, ...]:
     """What was last noted of every table that is maintained."""
-    return tuple(
-        Noted(table=table, stats=stats, warnings=warnings)
-        for table, stats, warnings in conn.execute(_QUERIES["newest_of_all"])
-    )
+    return tuple(conn.cursor(row_factory=class_row(Noted)).execute(_QUERIES["newest_of_all"]))
 
 
 def write_stats(conn: Connection, owner: Owner, new: NewStats, seen: StatsRow | None) -> None:
@@ -91,17 +79,18 @@ def write_stats(conn: Connection, owner: Owner, new: NewStats, seen: StatsRow | 
 
 def read_trend(conn: Connection, owner: Owner) -> tuple[float, float]:
     """Small files created and removed per hour, over the last day."""
-    row = conn.execute(_QUERIES["trend"], owner.values()).fetchone()
+    row = rows_by_name(conn).execute(_QUERIES["trend"], owner.values()).fetchone()
     assert row is not None
-    hours = row[2] / 3600 if row[2] else 1.0
-    return round(row[0] / hours, 2), round(row[1] / hours, 2)
+    hours = row.seconds / 3600 if row.seconds else 1.0
+    return round(row.created / hours, 2), round(row.removed / hours, 2)
 
 
 def read_orphan_estimate(conn: Connection, owner: Owner) -> int:
-    row = conn.execute(_QUERIES["orphan_estimate"], owner.values()).fetchone()
-    return int(row[0]) if row else 0
+    estimate = conn.cursor(row_factory=scalar_row).execute(_QUERIES["orphan_estimate"], owner.values()).fetchone()
+    return int(estimate or 0)
 
 
 def read_published(conn: Connection, table_id: int) -> int | None:
-    row = conn.execute(_QUERIES["published"], {"table_id": table_id}).fetchone()
-    return row[0] if row else None
+    cursor = conn.cursor(row_factory=scalar_row)
+    snapshot: int | None = cursor.execute(_QUERIES["published"], {"table_id": table_id}).fetchone()
+    return snapshot

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-
-from psycopg.rows import dict_row
+from typing import Any
 
 from thermocline.catalog.safety import Owner
 from thermocline.core.names import LAKE_CATALOG, TableName
-from thermocline.runtime.pg import Connection, load_queries
+from thermocline.runtime.pg import Connection, load_queries, rows_by_name
 
 _QUERIES = load_queries("thermocline.catalog", "queries/lake_tables.sql")
 
@@ -58,21 +57,22 @@ def note_format(conn: Connection, format: str, operations: Sequence[str]) -> Non
 
 
 def read_lake_table_entry(conn: Connection, name: TableName) -> LakeTableEntry | None:
-    row = conn.execute(_QUERIES["by_name"], _where(name)).fetchone()
-    return LakeTableEntry(id=row[0], name=TableName(row[1], row[2]), added_at=row[3], format=row[4]) if row else None
+    row = rows_by_name(conn).execute(_QUERIES["by_name"], _where(name)).fetchone()
+    return _entry(row) if row else None
 
 
 def read_lake_table_by_id(conn: Connection, lake_id: int) -> LakeTableEntry | None:
-    row = conn.execute(_QUERIES["by_id"], {"lake_id": lake_id}).fetchone()
-    return LakeTableEntry(id=row[0], name=TableName(row[1], row[2]), added_at=row[3], format=row[4]) if row else None
+    row = rows_by_name(conn).execute(_QUERIES["by_id"], {"lake_id": lake_id}).fetchone()
+    return _entry(row) if row else None
 
 
 def read_lake_table_entries(conn: Connection) -> tuple[LakeTableEntry, ...]:
-    rows = conn.execute(_QUERIES["all"])
-    return tuple(
-        LakeTableEntry(id=id_, name=TableName(namespace, name), added_at=at, format=format)
-        for id_, namespace, name, at, format in rows
-    )
+    return tuple(_entry(row) for row in rows_by_name(conn).execute(_QUERIES["all"]))
+
+
+def _entry(row: Any) -> LakeTableEntry:
+    name = TableName(row.namespace, row.name)
+    return LakeTableEntry(id=row.id, name=name, added_at=row.added_at, format=row.format)
 
 
 def remove_lake_table(conn: Connection, lake_id: int) -> None:
@@ -81,21 +81,20 @@ def remove_lake_table(conn: Connection, lake_id: int) -> None:
 
 def read_heap_of(conn: Connection, name: TableName) -> TableName | None:
     """The registered table that a lake table is a tier of."""
-    row = conn.execute(_QUERIES["is_registered"], _where(name)).fetchone()
-    return TableName(row[0], row[1]) if row else None
+    row = rows_by_name(conn).execute(_QUERIES["is_registered"], _where(name)).fetchone()
+    return TableName(row.schema_name, row.table_name) if row else None
 
 
 def read_maintained(conn: Connection) -> tuple[Maintained, ...]:
     """Registered and added tables in one list."""
-    with conn.cursor(row_factory=dict_row) as cursor:
-        return tuple(
-            Maintained(
-                owner=Owner(table_id=row["table_id"], lake_id=row["lake_id"]),
-                lake=TableName(row["namespace"], row["name"]),
-                heap=TableName(row["schema_name"], row["table_name"]) if row["schema_name"] is not None else None,
-                metadata_location=row["metadata_location"],
-                previous_location=row["previous_metadata_location"],
-                format=row["format"],
-            )
-            for row in cursor.execute(_QUERIES["maintained"])
+    return tuple(
+        Maintained(
+            owner=Owner(table_id=row.table_id, lake_id=row.lake_id),
+            lake=TableName(row.namespace, row.name),
+            heap=TableName(row.schema_name, row.table_name) if row.schema_name is not None else None,
+            metadata_location=row.metadata_location,
+            previous_location=row.previous_metadata_location,
+            format=row.format,
         )
+        for row in rows_by_name(conn).execute(_QUERIES["maintained"])
+    )

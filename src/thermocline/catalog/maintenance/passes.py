@@ -15,6 +15,7 @@ from datetime import datetime
 from hashlib import blake2b
 from typing import Any
 
+from psycopg.rows import class_row, scalar_row
 from psycopg.types.json import Jsonb
 
 from thermocline.catalog.database_identity import check_may_change_lakes
@@ -57,7 +58,7 @@ def pass_lock(conn: Connection, owner: Owner, name: str, *, concurrent: bool = F
     """One pass per table at a time, forced or scheduled. Passes that only compact named partitions take a shared lock
     (`concurrent`) and run together."""
     check_may_change_lakes(conn)
-    kind = "_beside" if concurrent else ""
+    kind = "_shared" if concurrent else ""
     if conn.execute(_QUERIES[f"try_lock{kind}"], owner.values()).fetchone() != (True,):
         raise PassRunning(f"Another pass works on {name}.")
     try:
@@ -101,7 +102,7 @@ def begin_pass(
         "op_id": pass_id,
         "worker": worker,
         "forced": forced,
-        "beside": concurrent,
+        "may_run_concurrently": concurrent,
         "base": base,
     }
     conn.execute(_QUERIES["begin"], {**values, "policy": Jsonb(dict(policy))})
@@ -154,22 +155,20 @@ def finish_pass(
 
 def read_last_done(conn: Connection, owner: Owner, operation: Operation) -> datetime | None:
     """When the operation last changed something."""
-    row = conn.execute(_QUERIES["last_done"], {**owner.values(), "operation": operation}).fetchone()
-    return row[0] if row else None
+    cursor = conn.cursor(row_factory=scalar_row)
+    done_at: datetime | None = cursor.execute(
+        _QUERIES["last_done"], {**owner.values(), "operation": operation}
+    ).fetchone()
+    return done_at
 
 
 def read_last_passes(conn: Connection, owner: Owner, limit: int = 10) -> tuple[PassLine, ...]:
-    rows = conn.execute(_QUERIES["last_passes"], {**owner.values(), "limit": limit})
-    names = ("pass_id", "phase", "forced", "sentence", "error", "counters", "progress", "started_at", "ended_at")
-    return tuple(PassLine(**dict(zip(names, row, strict=True))) for row in rows)
+    cursor = conn.cursor(row_factory=class_row(PassLine))
+    return tuple(cursor.execute(_QUERIES["last_passes"], {**owner.values(), "limit": limit}))
 
 
 def read_statuses(conn: Connection, owner: Owner) -> tuple[OperationStatus, ...]:
-    rows = conn.execute(_QUERIES["status"], owner.values())
-    return tuple(
-        OperationStatus(operation=operation, status=status, at=at, message=message)
-        for operation, status, at, message in rows
-    )
+    return tuple(conn.cursor(row_factory=class_row(OperationStatus)).execute(_QUERIES["status"], owner.values()))
 
 
 def prune_passes(conn: Connection, owner: Owner, days: int) -> int:

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from psycopg.rows import class_row
+
 from thermocline.catalog.safety import Owner
 from thermocline.core.maintenance.orphans import ListedFile
 from thermocline.runtime.pg import Connection, load_queries
@@ -25,8 +27,7 @@ class SweepPosition:
 
 def read_sweep(conn: Connection, owner: Owner) -> SweepPosition | None:
     """Where the last sweep was cut off, unless that is more than a day ago."""
-    row = conn.execute(_QUERIES["read"], owner.values()).fetchone()
-    return SweepPosition(root=row[0], after=row[1], listed=row[2]) if row else None
+    return conn.cursor(row_factory=class_row(SweepPosition)).execute(_QUERIES["read"], owner.values()).fetchone()
 
 
 def read_candidates(conn: Connection, owner: Owner) -> Iterator[ListedFile]:

@@ -74,7 +74,7 @@ update thermocline.published set superseded_xid = pg_current_xact_id()
 insert into thermocline.published (table_id, snapshot_id, op_id) values (%(table_id)s, %(s)s, %(op_id)s)
 
 -- name: publish_partitions
-update thermocline.partitions set state = 'tiered', tiered_xid = pg_current_xact_id()
+update thermocline.partitions set state = 'tiered', tiered_xid = pg_current_xact_id(), moved_at = clock_timestamp()
  where table_id = %(table_id)s and state in ('sealing', 'tiering') and hi <= %(t)s
 returning schema_name, name
 

@@ -1,10 +1,14 @@
 -- name: keep
 -- While the captures are still there: with them goes the proof that the heap has a partition whole.
 insert into thermocline.kept_lakes (lake_uuid, lake_namespace, lake_name, lake_location, schema_name, table_name,
-                                    heap_oid, pk, tier_key, key_type, lake_partition, profile, t, s, r, columns,
-                                    partitions)
+                                    heap_oid, pk, tier_key, key_type, lake_partition, profile, t, s, r, settings,
+                                    columns, partitions)
 select t.lake_uuid, t.lake_namespace, t.lake_name, t.lake_location, t.schema_name, t.table_name, t.heap_oid, t.pk,
        t.tier_key, t.key_type, t.lake_partition, t.profile, greatest(c.t, t.lake_until), c.s, c.r,
+       jsonb_build_object('mode', t.mode, 'tiering_lag', t.tiering_lag, 'reclaim_lag', t.reclaim_lag,
+                          'lake_retention', t.lake_retention, 'partition_width', t.partition_width,
+                          'premake', t.premake, 'seam_schema', t.seam_schema,
+                          'maintenance_policy', t.maintenance_policy),
        (select jsonb_agg(to_jsonb(k) - 'table_id' order by k.position) from thermocline.columns k
          where k.table_id = t.id),
        (select coalesce(jsonb_agg(jsonb_build_object('schema', p.schema_name, 'name', p.name, 'relid', p.relid::bigint,
@@ -18,7 +22,7 @@ select t.lake_uuid, t.lake_namespace, t.lake_name, t.lake_location, t.schema_nam
 
 -- name: kept
 select lake_uuid, lake_namespace, lake_name, lake_location, schema_name, table_name, heap_oid::bigint as heap_oid,
-       pk, tier_key, key_type, lake_partition, profile, t, s, r, columns, partitions
+       pk, tier_key, key_type, lake_partition, profile, t, s, r, columns, partitions, settings
   from thermocline.kept_lakes where lake_namespace = %(namespace)s and lake_name = %(name)s
 
 -- name: kept_locations
@@ -36,6 +40,9 @@ insert into thermocline.published (table_id, snapshot_id) values (%(table_id)s, 
 -- name: adopt_partition
 insert into thermocline.partitions (table_id, schema_name, name, relid, lo, hi, state, rows_in_lake)
 values (%(table_id)s, %(schema)s, %(name)s, 0, %(lo)s, %(hi)s, 'dropped', %(rows)s)
+
+-- name: adopt_policy
+update thermocline.tables set maintenance_policy = %(policy)s where id = %(table_id)s
 
 -- name: leave
 insert into thermocline.lake_leftovers (location) values (%(location)s) on conflict do nothing

@@ -4,8 +4,8 @@ select id, metadata_location, at, checked_at, stats, warnings, policy, problem f
  order by at desc, id desc limit 1
 
 -- name: newest_of_all
-select coalesce(m.schema_name || '.' || m.table_name, m.namespace || '.' || m.name), s.stats,
-       jsonb_array_length(s.warnings)
+select coalesce(m.schema_name || '.' || m.table_name, m.namespace || '.' || m.name) as "table", s.stats,
+       jsonb_array_length(s.warnings) as warnings
   from thermocline.maintained m
   cross join lateral (select stats, warnings from thermocline.lake_stats l
                        where l.table_id is not distinct from m.table_id and l.lake_id is not distinct from m.lake_id
@@ -30,9 +30,9 @@ delete from thermocline.lake_stats o
                   and n.at > o.at)
 
 -- name: trend
-select coalesce(sum((stats ->> 'small_files_created')::bigint), 0)::bigint,
-       coalesce(sum((stats ->> 'small_files_removed')::bigint), 0)::bigint,
-       greatest(extract(epoch from now() - min(at)), 3600)::float8
+select coalesce(sum((stats ->> 'small_files_created')::bigint), 0)::bigint as created,
+       coalesce(sum((stats ->> 'small_files_removed')::bigint), 0)::bigint as removed,
+       greatest(extract(epoch from now() - min(at)), 3600)::float8 as seconds
   from thermocline.lake_stats
  where table_id is not distinct from %(table_id)s and lake_id is not distinct from %(lake_id)s
    and at > now() - interval '24 hours'

@@ -1,28 +1,29 @@
 -- name: file_table
-insert into thermocline.maintenance_requests (table_id, wish) values (%(table_id)s, %(wish)s)
-on conflict (table_id) where state = 'pending' do update set wish = excluded.wish, by_role = session_user,
+insert into thermocline.maintenance_requests (table_id, request) values (%(table_id)s, %(request)s)
+on conflict (table_id) where state = 'pending' do update set request = excluded.request, by_role = session_user,
     refreshed_at = now()
 returning id
 
 -- name: file_lake
-insert into thermocline.maintenance_requests (lake_id, wish) values (%(lake_id)s, %(wish)s)
-on conflict (lake_id) where state = 'pending' do update set wish = excluded.wish, by_role = session_user,
+insert into thermocline.maintenance_requests (lake_id, request) values (%(lake_id)s, %(request)s)
+on conflict (lake_id) where state = 'pending' do update set request = excluded.request, by_role = session_user,
     refreshed_at = now()
 returning id
 
 -- name: take
--- A table on which a pass runs keeps its request until that pass is over; compactions of named partitions run beside
--- each other.
+-- A table on which a pass runs keeps its request until that pass is over; compactions of named partitions
+-- run concurrently.
 update thermocline.maintenance_requests set state = 'running', worker = %(worker)s
  where id = (select r.id from thermocline.maintenance_requests r
               where r.state = 'pending'
                 and not exists (select from thermocline.op_log o
                                  where o.kind = 'maintain' and o.phase not in ('published', 'abandoned')
-                                   and not (o.beside and coalesce((r.wish ->> 'beside')::boolean, false))
+                                   and not (o.may_run_concurrently
+                                            and coalesce((r.request ->> 'may_run_concurrently')::boolean, false))
                                    and o.table_id is not distinct from r.table_id
                                    and o.lake_id is not distinct from r.lake_id)
               order by r.refreshed_at, r.id limit 1 for update skip locked)
-returning id, table_id, lake_id, wish
+returning id, table_id, lake_id, request
 
 -- name: give_back
 -- Somebody may have filed a newer one meanwhile: then this one is theirs.
@@ -48,14 +49,14 @@ update thermocline.maintenance_requests r
   from dead d where d.id = r.id
 
 -- name: progress
-update thermocline.maintenance_requests set progress = %(progress)s where id = %(id)s
+update thermocline.maintenance_requests set progress = %(progress)s, measured = %(measured)s where id = %(id)s
 
 -- name: finish
 update thermocline.maintenance_requests set state = %(state)s, result = %(result)s, finished_at = now()
  where id = %(id)s
 
 -- name: look
-select state, progress, result from thermocline.maintenance_requests where id = %(id)s
+select state, progress, measured, result from thermocline.maintenance_requests where id = %(id)s
 
 -- name: prune
 delete from thermocline.maintenance_requests where finished_at < now() - interval '7 days'

@@ -6,11 +6,11 @@ select pg_try_advisory_lock(746200 + (%(lake_id)s::bigint is not null)::int,
 select pg_advisory_unlock(746200 + (%(lake_id)s::bigint is not null)::int,
                           coalesce(%(table_id)s::bigint, %(lake_id)s::bigint)::int)
 
--- name: try_lock_beside
+-- name: try_lock_shared
 select pg_try_advisory_lock_shared(746200 + (%(lake_id)s::bigint is not null)::int,
                                    coalesce(%(table_id)s::bigint, %(lake_id)s::bigint)::int)
 
--- name: unlock_beside
+-- name: unlock_shared
 select pg_advisory_unlock_shared(746200 + (%(lake_id)s::bigint is not null)::int,
                                  coalesce(%(table_id)s::bigint, %(lake_id)s::bigint)::int)
 
@@ -21,9 +21,10 @@ select pg_try_advisory_lock(746220, %(place)s::int)
 select pg_advisory_unlock(746220, %(place)s::int)
 
 -- name: begin
-insert into thermocline.op_log (op_id, table_id, lake_id, kind, phase, forced, beside, policy, base_snapshot, worker)
-values (%(op_id)s, %(table_id)s, %(lake_id)s, 'maintain', 'intent', %(forced)s, %(beside)s, %(policy)s, %(base)s,
-        %(worker)s)
+insert into thermocline.op_log (op_id, table_id, lake_id, kind, phase, forced, may_run_concurrently, policy,
+                                base_snapshot, worker)
+values (%(op_id)s, %(table_id)s, %(lake_id)s, 'maintain', 'intent', %(forced)s, %(may_run_concurrently)s, %(policy)s,
+        %(base)s, %(worker)s)
 
 -- name: close_dead_of
 update thermocline.op_log
@@ -61,14 +62,14 @@ update thermocline.op_log
  where op_id = %(op_id)s and phase not in ('published', 'abandoned')
 
 -- name: last_done
-select max(o.started_at) from thermocline.op_log o
+select max(o.started_at) as started_at from thermocline.op_log o
   cross join lateral jsonb_to_recordset(o.outcomes) as r(operation text, status text)
  where o.kind = 'maintain' and o.table_id is not distinct from %(table_id)s
    and o.lake_id is not distinct from %(lake_id)s
    and r.operation = %(operation)s and r.status = 'done'
 
 -- name: last_passes
-select op_id::text, phase, forced, message, error, counters, progress, started_at, ended_at
+select op_id::text as pass_id, phase, forced, message as sentence, error, counters, progress, started_at, ended_at
   from thermocline.op_log
  where kind = 'maintain' and table_id is not distinct from %(table_id)s and lake_id is not distinct from %(lake_id)s
  order by started_at desc limit %(limit)s

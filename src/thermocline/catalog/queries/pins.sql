@@ -26,3 +26,7 @@ select t.schema_name, t.table_name, s.pins from thermocline.swept_pins s join th
 
 -- name: release
 select thermocline.release_pin(%(pin)s)
+
+-- name: was_taken
+select %(pin)s between 1 and coalesce(
+    pg_sequence_last_value(pg_get_serial_sequence('thermocline.read_pins', 'id')::regclass), 0)

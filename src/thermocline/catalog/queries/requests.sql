@@ -15,6 +15,10 @@ select w.name from thermocline.workers w join pg_stat_activity a on a.pid = w.ba
  where a.application_name = 'thermocline worker' and a.datname = current_database()
  order by w.seen_at desc limit 1
 
+-- name: is_worker_alive
+select exists (select from thermocline.workers w join pg_stat_activity a on a.pid = w.backend_pid
+                where w.pid = %(pid)s and w.host = %(host)s and a.application_name = 'thermocline worker')
+
 -- name: file
 insert into thermocline.requests (table_id, verb) values (%(table_id)s, %(verb)s)
 on conflict (table_id, verb) where state in ('pending', 'running') do update set verb = excluded.verb
@@ -32,13 +36,13 @@ update thermocline.requests r set state = 'pending', worker = null
                     where w.name = r.worker and a.application_name = 'thermocline worker')
 
 -- name: progress
-update thermocline.requests set progress = %(progress)s where id = %(id)s
+update thermocline.requests set progress = %(progress)s, measured = %(measured)s where id = %(id)s
 
 -- name: finish
 update thermocline.requests set state = %(state)s, result = %(result)s, finished_at = now() where id = %(id)s
 
 -- name: state
-select state, progress, result from thermocline.requests where id = %(id)s
+select state, progress, measured, result from thermocline.requests where id = %(id)s
 
 -- name: prune
 delete from thermocline.requests where finished_at < now() - interval '7 days'

@@ -1,5 +1,5 @@
 -- name: read
-select root, after_folder, listed from thermocline.sweeps
+select root, after_folder as after, listed from thermocline.sweeps
  where table_id is not distinct from %(table_id)s and lake_id is not distinct from %(lake_id)s
    and at > now() - interval '1 day'
 

@@ -4,7 +4,8 @@
 -- it was not emptied: TRUNCATE leaves history behind unless the mode keeps the heap complete. Nor can a crash empty
 -- it: of an unlogged partition recovery leaves the file's number, the trigger and no row.
 create or replace view thermocline.partitions_in_heap as
-select p.*, i.inhrelid is not null as is_attached,
+select p.table_id, p.schema_name, p.name, p.relid, p.lo, p.hi, p.state, p.rows_in_lake, p.tiered_xid, p.seal,
+       p.seal_file, p.filled_xid, p.changed_at, p.capture_lost_at, i.inhrelid is not null as is_attached,
        coalesce(p.state = 'tiered' and p.rows_in_lake is not null
                 and (p.filled_xid = pg_current_xact_id_if_assigned()
                      or (i.inhrelid is not null

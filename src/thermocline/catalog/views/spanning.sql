@@ -1,5 +1,5 @@
--- What a role may know of the registered tables: those it has some right on. A view, so `has_table_privilege` asks
--- about the reader.
+-- What a role may know of the registered tables: those it has some right on. A view, so `has_table_privilege` checks
+-- the reader's rights.
 create or replace view thermocline.spanning with (security_barrier) as
 select t.id, t.heap_oid::regclass as heap, s.seam, t.pk, t.tier_key, c.t, c.s
   from thermocline.tables t

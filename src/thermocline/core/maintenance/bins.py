@@ -90,7 +90,7 @@ class _Notes:
     def add(self, line: str) -> None:
         self.lines.append(line)
 
-    def told(self) -> tuple[str, ...]:
+    def render(self) -> tuple[str, ...]:
         more = len(self.lines) - _MAX_DETAILS
         return (*self.lines[:_MAX_DETAILS], f"and {more} more") if more > 0 else tuple(self.lines)
 
@@ -114,14 +114,14 @@ def plan_compaction(
         dangling=dangling,
         clustering=clustering,
         sentence=work.sentence,
-        details=_told(notes, seen, policy),
+        details=_render_details(notes, seen, policy),
     )
 
 
-def _told(notes: _Notes, seen: LakeSnapshot, policy: Policy) -> tuple[str, ...]:
+def _render_details(notes: _Notes, seen: LakeSnapshot, policy: Policy) -> tuple[str, ...]:
     large = sum(1 for file in seen.data if 0 < policy.too_large_bytes < file.size_bytes)
     return (
-        *notes.told(),
+        *notes.render(),
         *([f"{large} files are too large (above {policy.too_large_bytes:,} bytes)"] if large else []),
     )
 
@@ -257,7 +257,8 @@ class _Planning:
                 gone |= {file.path for file in merged}
                 together = [file for part in merged for file in inputs.pop(part.path)]
                 if owing or _bytes(together) >= self._limit:
-                    done.append(together)  # how large it will be is not known, or nobody would take it again
+                    # Its output size cannot be estimated, or a later pass would not compact it again.
+                    done.append(together)
                 else:
                     outputs.append(self._output(together))
                     inputs[outputs[-1].path] = together

@@ -18,7 +18,7 @@ from thermocline.core.lake_file import Ends, LiveDataFile
 from thermocline.errors.maintenance import SortOrderUnreadable
 
 _KEEPS_ORDER = re.compile(r"identity|year|month|day|hour|truncate\[\d+\]")
-"""Transforms whose values come in the order of the column's own, so that the column's bounds tell of them."""
+"""Transforms whose values come in the order of the column's own, so that the column's bounds hold for them."""
 _MARK = re.compile(r"(sort|zorder|hilbert)-[0-9a-f]{10}-")
 NO_FIELD = -1
 _MAX_MEETINGS = 2_000_000
@@ -63,8 +63,8 @@ class Clustering:
         """Stands in the names of files that were put in this order. By field ids: a column may change its name, or
         leave it to another."""
         terms = [(term.field_id, term.transform, term.descending, term.nulls_first) for term in self.terms]
-        told = terms if self.kind == "sort" else [field_id for field_id, *_ in terms]
-        return f"{self.kind}-{hashlib.sha256(repr(told).encode()).hexdigest()[:10]}"
+        hashed = terms if self.kind == "sort" else [field_id for field_id, *_ in terms]
+        return f"{self.kind}-{hashlib.sha256(repr(hashed).encode()).hexdigest()[:10]}"
 
     def output_prefix(self, pass_id: object, number: int) -> str:
         """How the files of one bin of a pass in this order are called; what writes them adds its task and their place
@@ -76,7 +76,7 @@ class Clustering:
         return self.wrote(file) or (self.kind == "sort" and self.order_id > 0 and file.sort_order_id == self.order_id)
 
     def wrote(self, file: LiveDataFile) -> bool:
-        """Whether a pass of ours put the file in this order, beside all others of its bin."""
+        """Whether a pass of ours put the file in this order, together with all others of its bin."""
         return _name(file).startswith(f"{self.mark}-")
 
     def is_otherwise(self, file: LiveDataFile) -> bool:
@@ -102,7 +102,7 @@ def _name(file: LiveDataFile) -> str:
 
 
 def parse_sort_order(text: str, field_ids: Mapping[str, int]) -> tuple[OrderTerm, ...]:
-    """`payload_id desc nulls-last, kind`; NULLs come first in ascending and last in descending order unless said."""
+    """`payload_id desc nulls-last, kind`; NULLs come first in ascending and last in descending order unless stated."""
     terms = []
     for part in text.split(","):
         found = _TERM.fullmatch(part.strip())
@@ -142,10 +142,10 @@ class _Ranges:
     """Ranges by sorted ends: a range meets all but those that end before it begins or begin after it ends."""
 
     def __init__(self, ranges: Sequence[Ends]) -> None:
-        known = [ends for ends in ranges if None not in ends]
-        wide = [ends for ends in known if ends[0] != ends[1]]
+        bounded = [ends for ends in ranges if None not in ends]
+        wide = [ends for ends in bounded if ends[0] != ends[1]]
         self._starts, self._stops = sorted(low for low, _ in wide), sorted(high for _, high in wide)
-        self._unknown, self._all = len(ranges) - len(known), len(ranges)
+        self._unknown, self._all = len(ranges) - len(bounded), len(ranges)
 
     def count_meeting(self, ends: Ends) -> int:
         """How many meet it; ranges of one value are not counted, which only others contain."""

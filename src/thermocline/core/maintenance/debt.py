@@ -10,7 +10,7 @@ from thermocline.core.policy.policy import Policy
 
 
 def deleted_rows(file: LiveDataFile, deletes: Sequence[LiveDeleteFile]) -> int:
-    """How many rows of the file are known to be deleted by place; what equality deletes take cannot be known without
+    """How many rows of the file position deletes remove; what equality deletes remove cannot be counted without
     reading."""
     return min(sum(_rows_of(delete, file.path) for delete in deletes), file.record_count)
 
@@ -20,20 +20,20 @@ def _rows_of(delete: LiveDeleteFile, path: str) -> int:
         return 0
     if delete.referenced_file is not None:
         return delete.record_count
-    return next((rows for said, rows in (delete.paths or {}).items() if names_file(said, path)), 0)
+    return next((rows for named, rows in (delete.paths or {}).items() if names_file(named, path)), 0)
 
 
 def most_deleted_rows(file: LiveDataFile, deletes: Sequence[LiveDeleteFile]) -> int | None:
     """How many rows of the file these deletes hide at most; None where an equality delete may hide any number."""
     if any(delete.kind == "equality" for delete in deletes):
         return None
-    known = [
+    most = [
         delete.record_count
         if delete.referenced_file is not None or delete.paths is None
         else sum(rows for named, rows in delete.paths.items() if names_file(named, file.path))
         for delete in deletes
     ]
-    return min(sum(known), file.record_count)
+    return min(sum(most), file.record_count)
 
 
 def is_in_debt(file: LiveDataFile, deletes: Sequence[LiveDeleteFile], policy: Policy) -> bool:

@@ -75,7 +75,7 @@ def plan_merges(seen: LakeSnapshot, policy: Policy) -> DeletesPlan:
 
 
 def _parts(deletes: Sequence[LiveDeleteFile], policy: Policy) -> Iterator[list[LiveDeleteFile]]:
-    """Files in runs that one task can hold; those of one data file beside each other."""
+    """Files in runs that one task can hold; those of one data file next to each other."""
     part: list[LiveDeleteFile] = []
     for delete in sorted(
         deletes, key=lambda found: (found.referenced_file or found.lowest_path or "", found.sequence_number, found.path)

@@ -110,21 +110,23 @@ def plain_path(path: str) -> str:
 
 
 def is_relative(path: str) -> bool:
-    """Whether a path says neither a store nor where in it it begins."""
+    """Whether a path names neither a store nor a root."""
     return not path.startswith("/") and ":/" not in path
 
 
-def names_file(said: str, path: str) -> bool:
-    """Whether what a delete file says means this data file."""
-    return plain_path(path).endswith(f"/{said}") if is_relative(said) else plain_path(said) == plain_path(path)
+def names_file(reference: str, path: str) -> bool:
+    """Whether a path in a delete file refers to this data file."""
+    if is_relative(reference):
+        return plain_path(path).endswith(f"/{reference}")
+    return plain_path(reference) == plain_path(path)
 
 
 def _may_name(delete: LiveDeleteFile, path: str) -> bool:
-    said = plain_path(path)
+    plain = plain_path(path)
     low, high = delete.lowest_path, delete.highest_path
     if is_relative(low or "/") or is_relative(high or "/"):
         return True
-    return (low is None or plain_path(low) <= said) and (high is None or said <= plain_path(high))
+    return (low is None or plain_path(low) <= plain) and (high is None or plain <= plain_path(high))
 
 
 def _may_equal(delete: LiveDeleteFile, file: LiveDataFile) -> bool:

@@ -76,7 +76,7 @@ class LakeHealth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Warning:
-    """Something a person should know of; `key` says what it is about, so that it is told once."""
+    """Something a person should know of; `key` says what it is about, so that it is shown once."""
 
     key: str
     sentence: str
@@ -143,18 +143,18 @@ def find_warnings(health: LakeHealth, facts: HealthFacts) -> tuple[Warning, ...]
     """Delete debt, manifest sprawl, files that are too large, commits of others."""
     found = []
     if health.delete_ratio >= DELETE_DEBT_RATIO and health.files >= DELETE_DEBT_FILES:
-        told = (
+        debt = (
             f"delete-file debt: {health.delete_files} delete files on {health.files} data files "
             f"({health.delete_ratio:.0%})"
         )
-        found.append(Warning(key="delete_debt", sentence=told))
+        found.append(Warning(key="delete_debt", sentence=debt))
     if health.manifests >= MANIFEST_SPRAWL:
         found.append(Warning(key="manifest_sprawl", sentence=f"manifest sprawl: {health.manifests} manifests"))
     if health.too_large_files:
         found.append(Warning(key="too_large", sentence=f"{health.too_large_files} data files are too large"))
     found += [
-        Warning(key=f"foreign {told}", sentence=f"others committed to this table: {told}")
-        for told in facts.foreign_commits
+        Warning(key=f"foreign {commit}", sentence=f"others committed to this table: {commit}")
+        for commit in facts.foreign_commits
     ]
     return tuple(found)
 
@@ -166,12 +166,12 @@ def render_warnings(
     warnings: Mapping[str, Mapping[str, Any]], policy: Policy, now: datetime, persistent_after: timedelta
 ) -> list[str]:
     """Sentences as they are shown: one that persists where nobody of ours works on it is laid to who does."""
-    told = []
+    sentences = []
     for key, kept in warnings.items():
         operation = _CURES.get(key)
         ours = policy.maintenance_enabled and (operation is None or is_enabled(policy, operation))
         persists = now - datetime.fromisoformat(str(kept["since"])) >= persistent_after
-        told.append(
+        sentences.append(
             f"{NOT_KEEPING_UP}: {kept['sentence']}" if persists and operation and not ours else str(kept["sentence"])
         )
-    return told
+    return sentences

@@ -17,7 +17,7 @@ it."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedFile:
-    """A file as the store lists it; its time is the store's own, or None when the store does not tell."""
+    """A file as the store lists it; its time is the store's own, or None when the store gives none."""
 
     path: str
     size_bytes: int
@@ -53,7 +53,7 @@ class MetadataPlan:
 
 
 def judge_age(file: ListedFile, now: datetime, grace: timedelta) -> Judged:
-    """By age alone; what names the file was asked before."""
+    """By age alone; references to the file are checked before."""
     if file.modified is None:
         return Judged(is_orphan=False, reason="its age is not known")
     age = now - file.modified

@@ -3,7 +3,7 @@
     observe → plan (this value) → check against the bounds → apply → record
 
 A dry run prints the value that an engine performs. Nothing alters a plan after it was made; when the table changed, a
-new plan takes its place as a whole. `maintain/commits/applier.py` refuses what an engine asks for outside its plan.
+new plan takes its place as a whole. `maintain/commits/applier.py` refuses changes of an engine outside its plan.
 """
 
 from __future__ import annotations

@@ -72,12 +72,12 @@ def sentence_of(
     if outcomes and all(outcome.status == "disabled" for outcome in outcomes):
         return ALL_DISABLED
     silent = {spec.name for spec in specs if spec.silent_when_idle}
-    told = [
+    shown = [
         outcome
         for outcome in outcomes
         if outcome.operation not in silent or outcome.operation in named or outcome.status in ("done", "failed")
     ]
-    return render_summary(told)
+    return render_summary(shown)
 
 
 def error_of(outcomes: Sequence[Outcome]) -> str | None:

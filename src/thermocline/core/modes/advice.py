@@ -24,7 +24,7 @@ class Needs:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
     """The name of a mode, the reason, and the command to type. `until_then` says what serves today where the mode is
-    not built; `registered_as` is the mode the table has already."""
+    not built; `registered_as` is the mode the table has already; `refusal` is what `register` says to the command."""
 
     table: str
     mode: str
@@ -32,6 +32,8 @@ class Advice:
     command: str | None
     until_then: str | None = None
     registered_as: str | None = None
+    refusal: str | None = None
+    remedy: str | None = None
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -41,8 +43,13 @@ class Advice:
         if self.registered_as is not None:
             lines.append(f"it is registered already, as {self.registered_as}: unregister it first")
         if self.command is not None:
-            return (*lines, f"register it by: {self.command}")
-        return (*lines, f"{self.mode} is not built yet; {self.until_then}")
+            lines.append(f"register it by: {self.command}")
+        else:
+            lines.append(f"{self.mode} is not built yet; {self.until_then}")
+        if self.refusal is not None:
+            lines.append(f"register refuses it now: {self.refusal}")
+            lines += [] if self.remedy is None else [f"what to do: {self.remedy}"]
+        return tuple(lines)
 
 
 def advise(table: str, axis: str | None, why_no_axis: str | None, needs: Needs) -> Advice:
@@ -51,13 +58,19 @@ def advise(table: str, axis: str | None, why_no_axis: str | None, needs: Needs) 
     if mode.is_built:
         return Advice(table=table, mode=mode.name, reason=reason, command=_render_command(table, mode))
     today = "until then it stays in Postgres alone"
-    if axis is not None:
-        closest = TIERED_KEEP_HEAP if needs.keep_everything else TIERED
+    if (closest := mode_of_today(axis, needs)) is not None:
         today = (
             f"until then {closest} serves it with a lake that trails by the tiering lag: "
             f"{_render_command(table, closest)}"
         )
     return Advice(table=table, mode=mode.name, reason=reason, command=None, until_then=today)
+
+
+def mode_of_today(axis: str | None, needs: Needs) -> Mode | None:
+    """The mode in which the table can be registered today: the one advised, or the closest one that is built."""
+    if axis is None:
+        return None
+    return TIERED_KEEP_HEAP if needs.keep_everything else TIERED
 
 
 def _render_command(table: str, mode: Mode) -> str:

@@ -1,6 +1,6 @@
 """The four modes, each declared once by its properties.
 
-Code asks a property (`mode.drops_partitions`), never a name. To add a mode, declare it here and its routes in
+Code reads a property (`mode.drops_partitions`), never a name. To add a mode, declare it here and its routes in
 `routing.py`; the reference tables `thermocline.modes` and `thermocline.routes` are filled from the two.
 """
 

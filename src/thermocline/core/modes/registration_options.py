@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from thermocline.core.messages.nearest import render_nearest
 from thermocline.core.modes.mode import DEFAULT_MODE, MODES, Mode
 from thermocline.errors import ModeNotImplemented, UsageError, WrongCombination
 
@@ -22,7 +23,7 @@ def choose_mode(
 ) -> Mode:
     """The mode that the options select, or a refusal of options that do not go together."""
     if option not in OPTIONS:
-        raise UsageError(f"{option!r} is not a mode.", hint=f"The modes are {' and '.join(OPTIONS)}.")
+        raise UsageError(f"{option!r} is not a mode.", hint=render_nearest(option, OPTIONS))
     has_window = heap_retention is not None
     selected = [m for m in MODES if m.option == option and m.with_keep_heap == keep_heap]
     if not selected:
@@ -44,6 +45,12 @@ def choose_mode(
             f"--heap-retention belongs to mode {_options_where(lambda m: m.with_heap_retention)}.",
             hint=f"In mode {option}, --tiering-lag and --reclaim-lag say what stays in the heap.",
         )
+    check_mode_options(mode, lake_retention=lake_retention, reclaim_lag=reclaim_lag)
+    return mode
+
+
+def check_mode_options(mode: Mode, *, lake_retention: str | None, reclaim_lag: str | None) -> None:
+    """Refuse options that the mode does not have."""
     if lake_retention is not None and not mode.allows_lake_retention:
         raise WrongCombination(
             "--lake-retention does not go with --keep-heap: keep-heap means nothing is deleted anywhere."
@@ -52,7 +59,6 @@ def choose_mode(
         raise WrongCombination(
             "--reclaim-lag does not go with --keep-heap: no partition is ever dropped.", hint="Leave it out."
         )
-    return mode
 
 
 def render_mode_help() -> str:

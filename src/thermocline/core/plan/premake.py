@@ -81,7 +81,7 @@ def plan_premake(grid: Grid, count: int) -> PremakePlan:
         return PremakePlan()
     if (step := _read_step(grid)) is None:
         return PremakePlan(
-            notes=("partitions cannot be made ahead: no partition has two bounds to tell the width from",)
+            notes=("partitions cannot be made ahead: no partition has two bounds to derive the width from",)
         )
     made: list[NewPartition] = []
     wanted = count - grid.ready
@@ -192,7 +192,7 @@ def _next(key_type: KeyType, step: _Step, lo: int) -> int | None:
 
 
 def _name(grid: Grid, lo: int, step: _Step) -> str:
-    """A name in the manner of the newest partition's, when its own tells its lower bound; else the table's with the
+    """A name in the manner of the newest partition's, when that contains its lower bound; else the table's with the
     bound."""
     newest, newest_lo, _ = grid.bounds[-1]
     if grid.key_type.is_integer:
@@ -206,9 +206,9 @@ def _name(grid: Grid, lo: int, step: _Step) -> str:
     for form in _FORMATS if was is not None else ():
         assert was is not None
         if (
-            newest.endswith(told := was.strftime(form))
+            newest.endswith(suffix := was.strftime(form))
             and ("d" in form or step.months)
             and ("m" in form or step.months % 12 == 0)
         ):
-            return newest.removesuffix(told) + at.strftime(form)
+            return newest.removesuffix(suffix) + at.strftime(form)
     return f"{grid.table}_p{at:%Y%m%d}" + (f"_{at:%H%M%S}" if at.time() != dt.time() else "")

@@ -1,7 +1,7 @@
 """Which partitions move to the lake now, and which may leave the heap.
 
-Pure: an observation in, a plan out. `ops/tier/plan_cycle.py` makes the observation, `ops/tier/tiering.py` performs the
-plan, and `--dry-run` prints the same plan.
+Pure: an observation in, a plan out. `ops/tier/observe_table.py` makes the observation, `ops/tier/tiering.py` performs
+the plan, and `--dry-run` prints the same plan.
 """
 
 from __future__ import annotations
@@ -11,6 +11,9 @@ from itertools import takewhile
 
 from thermocline.core.axis import AXIS_MAX, KeyType, render_axis
 from thermocline.core.observation import PartitionObservation, TableObservation
+
+_NAMED = 3
+"""As many partitions are named in a sentence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +55,7 @@ def plan_tiering(seen: TableObservation) -> TierPlan:
         new_t=new_t,
         drop=tuple(p for p in seen.partitions if _is_droppable(seen, p)),
         notes=tuple(notes),
-        drop_after_move=tuple(p for p in (*capture, *move) if _is_reclaimable(seen, p)) if move else (),
+        drop_after_move=(*capture, *move) if move and seen.mode.drops_partitions and seen.reclaim_lag == 0 else (),
     )
 
 
@@ -64,13 +67,34 @@ def limit_move(plan: TierPlan, bound: int) -> TierPlan:
     return replace(plan, move=move, new_t=move[-1].hi, drop_after_move=later) if move else plan
 
 
+def limit_to_adopted(lake_until: int | None, plan: TierPlan, t: int) -> TierPlan:
+    """The plan below `lake_until`, up to which an adopted lake may hold rows: one commit adopts, or moves what the lake
+    cannot know; never both."""
+    if lake_until is None or t >= lake_until or not plan.move:
+        return plan
+    return limit_move(plan, lake_until)
+
+
+def hold_back(plan: TierPlan, t: int) -> TierPlan:
+    """The plan without moves and drops, of a table that is not started; late partitions are captured all the same."""
+    return replace(plan, move=(), new_t=t, drop=(), drop_after_move=())
+
+
+def render_waiting(table: str, plan: TierPlan) -> tuple[str, ...]:
+    """What of a plan waits because the table is not started."""
+    due = [str(partition.name) for partition in (*plan.move, *plan.drop)]
+    if not due:
+        return ()
+    more = f" and {len(due) - _NAMED} more" if len(due) > _NAMED else ""
+    names = ", ".join(due[:_NAMED])
+    return (f"due are {names}{more}, and nothing moves by itself before `thermocline start {table}`",)
+
+
 def _is_droppable(seen: TableObservation, partition: PartitionObservation) -> bool:
-    return partition.state == "tiered" and partition.hi <= seen.cut.t and _is_reclaimable(seen, partition)
-
-
-def _is_reclaimable(seen: TableObservation, partition: PartitionObservation) -> bool:
-    is_behind = partition.is_behind_reclaim and seen.is_past(partition.hi + seen.reclaim_lag)
-    return seen.mode.drops_partitions and is_behind
+    if not seen.is_past(partition.hi):
+        return False
+    is_below = partition.state == "tiered" and partition.hi <= seen.cut.t
+    return is_below and seen.mode.drops_partitions and partition.is_reclaimable
 
 
 def _is_due(seen: TableObservation, partition: PartitionObservation) -> bool:
@@ -111,8 +135,20 @@ def render_next(seen: TableObservation) -> str:
     return "no partition lies above the cut-line"
 
 
+def render_left_in_heap(seen: TableObservation) -> tuple[str, ...]:
+    """The moved partitions that the heap still has, of a table that is not started."""
+    left = sum(partition.state == "tiered" for partition in seen.partitions)
+    if not left:
+        return ()
+    many = f"{left} moved partition{'s stay' if left > 1 else ' stays'}"
+    return (
+        f"{many} in the heap until the next `thermocline tier {seen.table}` after the reclaim lag, or until "
+        f"`thermocline start {seen.table}`",
+    )
+
+
 def render_unlogged(partition: PartitionObservation) -> str:
-    """The sentence for a partition that a crash would empty, with nothing to tell its lost rows from deleted ones."""
+    """The sentence for a partition that a crash would empty, after which its lost rows look like deleted ones."""
     return (
         f"partition {partition.name} is unlogged, so it does not move and a crash loses its rows; ALTER TABLE … "
         "SET LOGGED first"

@@ -63,7 +63,7 @@ _ADDED: dict[str, Format] = {}
 
 
 def add_format(format: Format) -> None:
-    """Make a format known; its keys must be nobody else's."""
+    """Register a format; no other may have its keys."""
     taken = {name for other in _ADDED.values() if other.name != format.name for name in other.keys} | {
         f.name for f in fields(Policy)
     }

@@ -8,12 +8,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-from thermocline.core.policy.policy import HOUR_MS
+from thermocline.core.types.intervals import parse_interval, render_interval
 from thermocline.errors.maintenance import BadPolicyValue
 
 Value = bool | int | float | str | tuple[str, ...]
 _Number = TypeVar("_Number", int, float)
 Kind = Literal["bool", "int", "float", "choice", "text", "list", "duration"]
+MB = 1_048_576
+HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 LARGEST = 2_147_483_647
 LONGEST_HOURS = 876_000
@@ -46,7 +48,7 @@ class Spelling:
             case "float":
                 return f"a number from {self.lowest:g} to {self.highest:.10g}"
             case "duration":
-                return "off, or a time such as 90m, 1h or 2d"
+                return "off, or an interval such as 90m, '2 hours' or '1 day 12:00'"
             case "list":
                 return "names separated by commas"
             case "text":
@@ -111,29 +113,24 @@ def _parsed_bool(text: str) -> bool:
     raise ValueError
 
 
-_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": HOUR_MS, "d": DAY_MS}
-
-
 def parse_duration_ms(text: str) -> int:
-    """`off` is below zero; a plain 0 is at once."""
+    """`off` is below zero; a plain 0 is at once; else what Postgres reads as an interval."""
     if text == "off":
         return -1
-    found = re.fullmatch(r"([0-9]{1,9})(ms|s|m|h|d)|0", text)
-    if found is None:
+    if text == "0":
+        return 0
+    interval = parse_interval(text)
+    if interval is None or interval.longest_microseconds % 1000:
         raise ValueError
-    milliseconds = int(found[1]) * _UNITS_MS[found[2]] if found[1] else 0
+    milliseconds = interval.longest_microseconds // 1000
     if milliseconds > LONGEST_HOURS * HOUR_MS:
         raise ValueError
     return milliseconds
 
 
 def render_duration_ms(milliseconds: int) -> str:
-    if milliseconds < 0:
-        return "off"
-    for unit in ("d", "h", "m", "s"):
-        if milliseconds and milliseconds % _UNITS_MS[unit] == 0:
-            return f"{milliseconds // _UNITS_MS[unit]}{unit}"
-    return f"{milliseconds}ms" if milliseconds else "0"
+    """As Postgres writes an interval."""
+    return "off" if milliseconds < 0 else render_interval(milliseconds * 1000) if milliseconds else "0"
 
 
 def render_value(spelling: Spelling, value: Value) -> str:

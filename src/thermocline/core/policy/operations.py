@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from thermocline.core.maintenance.outcome import Operation
+from thermocline.core.messages.nearest import render_nearest
 from thermocline.core.policy.formats import Format, OperationSpec, added_formats, policy_value
 from thermocline.core.policy.policy import Policy
 from thermocline.errors.maintenance import BadWhere, OperationUnknown
@@ -57,19 +58,19 @@ def parse_operations(text: str) -> tuple[Operation, ...]:
     )
     for name in names:
         if name not in known:
-            raise OperationUnknown(f"unknown operation {name!r}", hint=f"There are {', '.join(known)}, and all.")
+            raise OperationUnknown(f"unknown operation {name!r}", hint=render_nearest(name, (*known, "all")))
     return tuple(name for name in known if name in names)
 
 
 def plan_operations(
     policy: Policy,
-    asked: Sequence[str] = (),
+    requested: Sequence[str] = (),
     specs: Sequence[OperationSpec] = ICEBERG_OPERATIONS,
     orders: Mapping[str, tuple[str, ...]] = ICEBERG_ORDERS,
 ) -> tuple[Operation, ...]:
     """What a pass goes through, in the preset's order whatever order was typed; disabled ones among them, for they
     report it."""
-    named = asked or policy.operations
+    named = requested or policy.operations
     idle = {spec.name for spec in specs if spec.only_when_named}
     order = orders.get(policy.preset) or tuple(spec.name for spec in specs)
     return tuple(name for name in order if (name in named if named else name not in idle))
@@ -80,9 +81,9 @@ def is_enabled(policy: Policy, operation: Operation, specs: Sequence[OperationSp
     return any(bool(policy_value(policy, key)) for spec in specs if spec.name == operation for key in spec.enabled_by)
 
 
-def check_operations(policy: Policy, format: Format, asked: Sequence[Operation] = ()) -> None:
+def check_operations(policy: Policy, format: Format, requested: Sequence[Operation] = ()) -> None:
     """Refuse operations that the format does not have, and a limit to partitions for one that is of the whole table."""
-    for name in asked:
+    for name in requested:
         if format.operation(name) is None:
             there = ", ".join(spec.name for spec in format.operations)
             raise OperationUnknown(
@@ -90,7 +91,7 @@ def check_operations(policy: Policy, format: Format, asked: Sequence[Operation] 
             )
     if not policy.where:
         return
-    for name in plan_operations(policy, asked, format.operations, format.orders):
+    for name in plan_operations(policy, requested, format.operations, format.orders):
         spec = format.operation(name)
         if spec is not None and spec.is_of_whole_table and is_enabled(policy, name, format.operations):
             raise BadWhere(

@@ -75,10 +75,11 @@ def why_not_where(seen: LakeSnapshot, conditions: tuple[Condition, ...]) -> str 
     fields = seen.specs.get(seen.default_spec_id, ())
     if conditions and not any(field.transform != "void" for field in fields):
         return "where needs a partitioned table, and this one is not partitioned"
-    known = {name for spec in seen.specs.values() for field in spec for name in _names(field)}
+    partition_columns = {name for spec in seen.specs.values() for field in spec for name in _names(field)}
     for condition in conditions:
-        if condition.column not in known:
-            return f"where names {condition.column}, which is no partition column; there are {', '.join(sorted(known))}"
+        if condition.column not in partition_columns:
+            there = ", ".join(sorted(partition_columns))
+            return f"where names {condition.column}, which is no partition column; there are {there}"
     return None
 
 

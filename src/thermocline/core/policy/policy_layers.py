@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from thermocline.core.messages.nearest import render_nearest
 from thermocline.core.policy.formats import Format, policy_value
 from thermocline.core.policy.iceberg_format import ICEBERG, all_formats
 from thermocline.core.policy.key_types import Spelling, Value, render_value
@@ -67,7 +68,9 @@ NOTHING = PolicyChanges(values={})
 
 def parse_preset(text: str) -> Preset:
     if text not in PRESETS:
-        raise BadPolicyValue(f"unknown preset {text!r}; there are {', '.join(PRESETS)}.")
+        raise BadPolicyValue(
+            f"unknown preset {text!r}; there are {', '.join(PRESETS)}.", hint=render_nearest(text, PRESETS)
+        )
     return text
 
 

@@ -2,7 +2,7 @@
 difference.
 
 Pure. Keys that are not named here are handed to the procedures as options, or are honoured before one starts. Of those
-that only tune our own kernels a preset's value is no wish of anybody: they count when somebody said another.
+that only tune our own kernels a preset's value is not counted as set: they count when they were set to another value.
 """
 
 from __future__ import annotations

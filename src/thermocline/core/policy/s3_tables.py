@@ -2,7 +2,8 @@
 
 Bucket level: `icebergUnreferencedFileRemoval`, whose two day counts add up to the orphan age. Table level:
 `icebergCompaction` and `icebergSnapshotManagement`. A type that is disabled switches its operations off; no table
-property switches them on.
+property switches them on. The document is the map of types, or the whole response of
+`get-table-maintenance-configuration` or `get-table-bucket-maintenance-configuration`, as the AWS CLI and boto3 give it.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ _NUMBERS: Mapping[str, Mapping[str, str]] = {
     },
     "icebergUnreferencedFileRemoval": {},
 }
+_BESIDE_CONFIGURATION = frozenset({"tableARN", "tableBucketARN", "ResponseMetadata"})
 _STRATEGIES = {"auto": "auto", "binpack": "binpack", "sort": "sort", "z-order": "zorder"}
 
 
@@ -37,7 +39,7 @@ def parse_s3_tables(document: object) -> PolicyChanges:
     if not isinstance(document, dict):
         raise BadPolicyValue("Settings in the S3 Tables style are a JSON object of maintenance types.")
     values: dict[str, Value] = {}
-    for kind, configured in document.items():
+    for kind, configured in _types_of(document).items():
         if kind not in _SWITCHES:
             raise BadPolicyValue(f"unknown maintenance type {kind!r}; there are {', '.join(_SWITCHES)}.")
         if not isinstance(configured, dict) or configured.get("status") not in ("enabled", "disabled"):
@@ -46,6 +48,17 @@ def parse_s3_tables(document: object) -> PolicyChanges:
         settings = configured.get("settings") or {}
         values |= _parse_settings(kind, settings.get(kind) or {})
     return PolicyChanges(values=values)
+
+
+def _types_of(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The map of maintenance types: the document itself, or what a response has under `configuration`."""
+    if "configuration" not in document:
+        return document
+    if left := [name for name in document if name != "configuration" and name not in _BESIDE_CONFIGURATION]:
+        raise BadPolicyValue(f"unknown member {left[0]!r} beside configuration.")
+    if not isinstance(document["configuration"], dict):
+        raise BadPolicyValue("configuration is a JSON object of maintenance types.")
+    return document["configuration"]
 
 
 def _parse_settings(kind: str, settings: Mapping[str, Any]) -> dict[str, Value]:

@@ -25,7 +25,9 @@ from thermocline.core.types.column_types import (
     is_unfaithful,
 )
 from thermocline.core.types.lake_types import (
+    FIRST_DAY,
     LAKE_TYPES,
+    LAST_DAY,
     MAX_DECIMAL_PRECISION,
     MICROSECONDS_PER_DAY,
     LakeType,
@@ -41,7 +43,9 @@ __all__ = [
     "COLUMN_TYPES",
     "COLUMN_TYPES_BY_NAME",
     "COLUMN_TYPES_BY_OID",
+    "FIRST_DAY",
     "LAKE_TYPES",
+    "LAST_DAY",
     "MAX_DECIMAL_PRECISION",
     "MICROSECONDS_PER_DAY",
     "POSTGRES_TYPES",

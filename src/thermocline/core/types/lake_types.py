@@ -25,6 +25,8 @@ MAX_DECIMAL_PRECISION = 38
 MICROSECONDS_PER_DAY = 86_400_000_000
 FIRST_DAY = -2_440_588
 """4714-11-24 BC, Postgres' first date, in days since 1970-01-01."""
+LAST_DAY = 2_145_031_948
+"""5874897-12-31, Postgres' last date."""
 _DAYS_TO_2000 = 10_957
 _MICROSECONDS_TO_2000 = _DAYS_TO_2000 * MICROSECONDS_PER_DAY
 _INFINITIES = ("-infinity", "infinity")
@@ -36,7 +38,8 @@ class LakeType:
     """A primitive type of Iceberg.
 
     `name` leaves out the `parameters`, which `PrimitiveType` has. `arrow` is the pyarrow factory and its arguments
-    ahead of the parameters; `duckdb_arrow` is what DuckDB exports where that differs. `duckdb_value` makes a DuckDB
+    ahead of the parameters; `duckdb`, `spark` and `trino` are the types that these engines show, none where they cannot
+    read it; `duckdb_arrow` is what DuckDB exports where that differs. `duckdb_value` makes a DuckDB
     value from a parameter: dates from days, times and timestamps from microseconds. `hash_function` is the function of
     Postgres that row hashes use, callable from SQL since server version `hash_function_since`. `postgres_epoch` is
     Postgres' epoch on the lake's axis. Values outside `lowest` and `highest` are not held; `not_held` names the values
@@ -50,6 +53,8 @@ class LakeType:
     parameters: tuple[str, ...] = ()
     order: Order = "same"
     duckdb: str | None = None
+    spark: str | None = None
+    trino: str | None = None
     duckdb_arrow: tuple[str, ...] | None = None
     duckdb_value: str | None = None
     hash_function: str | None = None
@@ -83,6 +88,8 @@ _LAKE_TYPES = (
         text_form="boolean",
         arrow=("bool_",),
         duckdb="BOOLEAN",
+        spark="boolean",
+        trino="boolean",
         hash_function="hashint4extended",
         constants=("boolean",),
     ),
@@ -92,6 +99,8 @@ _LAKE_TYPES = (
         text_form="integer",
         arrow=("int32",),
         duckdb="INTEGER",
+        spark="int",
+        trino="integer",
         # Constants may be beyond the column's range, and DuckDB compares both as BIGINT.
         duckdb_value="CAST(? AS BIGINT)",
         hash_function="hashint4extended",
@@ -104,6 +113,8 @@ _LAKE_TYPES = (
         text_form="integer",
         arrow=("int64",),
         duckdb="BIGINT",
+        spark="bigint",
+        trino="bigint",
         hash_function="hashint8extended",
         constants=("int", "number"),
     ),
@@ -114,6 +125,8 @@ _LAKE_TYPES = (
         arrow=("float32",),
         order="nan",
         duckdb="FLOAT",
+        spark="float",
+        trino="real",
         hash_function="hashfloat4extended",
         promotes_to="double",
         constants=("float", "double", "number"),
@@ -125,6 +138,8 @@ _LAKE_TYPES = (
         arrow=("float64",),
         order="nan",
         duckdb="DOUBLE",
+        spark="double",
+        trino="double",
         hash_function="hashfloat8extended",
         constants=("float", "double", "number"),
     ),
@@ -135,6 +150,8 @@ _LAKE_TYPES = (
         arrow=("decimal128",),
         parameters=("precision", "scale"),
         duckdb="DECIMAL",
+        spark="decimal",
+        trino="decimal",
         hash_function="hashint8extended",
         not_held=("NaN",),
         constants=("decimal", "int", "number"),
@@ -145,6 +162,8 @@ _LAKE_TYPES = (
         text_form="date",
         arrow=("date32",),
         duckdb="DATE",
+        spark="date",
+        trino="date",
         duckdb_value="(DATE '1970-01-01' + CAST(? AS INTEGER))",
         hash_function="hashdateextended",
         hash_function_since=_FIRST_WITH_SQL_HASHES,
@@ -159,6 +178,7 @@ _LAKE_TYPES = (
         text_form="time",
         arrow=("time64", "us"),
         duckdb="TIME",
+        trino="time(6)",
         duckdb_value="(TIME '00:00:00' + to_microseconds(CAST(? AS BIGINT)))",
         hash_function="time_hash_extended",
         highest=MICROSECONDS_PER_DAY - 1,
@@ -171,6 +191,8 @@ _LAKE_TYPES = (
         text_form="timestamp",
         arrow=("timestamp", "us"),
         duckdb="TIMESTAMP",
+        spark="timestamp_ntz",
+        trino="timestamp(6)",
         duckdb_value="make_timestamp(CAST(? AS BIGINT))",
         hash_function="timestamp_hash_extended",
         postgres_epoch=_MICROSECONDS_TO_2000,
@@ -184,6 +206,8 @@ _LAKE_TYPES = (
         text_form="timestamptz",
         arrow=("timestamp", "us", "UTC"),
         duckdb="TIMESTAMPTZ",
+        spark="timestamp",
+        trino="timestamp(6) with time zone",
         duckdb_value="make_timestamptz(CAST(? AS BIGINT))",
         hash_function="timestamptz_hash_extended",
         hash_function_since=_FIRST_WITH_SQL_HASHES,
@@ -198,6 +222,8 @@ _LAKE_TYPES = (
         text_form="uuid",
         arrow=("uuid",),
         duckdb="UUID",
+        spark="string",
+        trino="uuid",
         duckdb_arrow=("string",),
         hash_function="uuid_hash_extended",
         constants=("uuid",),
@@ -208,6 +234,8 @@ _LAKE_TYPES = (
         text_form="hex",
         arrow=("binary",),
         duckdb="BLOB",
+        spark="binary",
+        trino="varbinary",
         hash_function="hashbyteaextended",
         hash_function_since=_FIRST_WITH_SQL_HASHES,
         constants=("binary",),
@@ -219,6 +247,8 @@ _LAKE_TYPES = (
         arrow=("string",),
         order="collation",
         duckdb="VARCHAR",
+        spark="string",
+        trino="varchar",
         hash_function="hashtextextended",
         constants=("text",),
     ),

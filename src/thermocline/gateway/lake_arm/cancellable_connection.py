@@ -1,5 +1,5 @@
-"""A connection whose work another thread may cancel, and never after it was given back: the cancel would hit whoever
-has it next."""
+"""A connection whose query another thread may cancel. A cancel is never sent after the connection was returned to its
+pool: it would hit the next user's query."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CANCEL_SECONDS = 5.0
 
 
 class CancellableConnection:
-    """A connection for the time a statement has it."""
+    """A pooled connection while one statement uses it."""
 
     def __init__(self, conn: PgConnection | None = None) -> None:
         self._lock = threading.Lock()
@@ -30,7 +30,7 @@ class CancellableConnection:
             self._conn = conn
 
     def cancel(self) -> None:
-        """Ask Postgres to stop, in a thread of its own: the caller is the event loop, and a cancel is a connection."""
+        """Send a cancel request, in a thread: it opens a connection, and the caller is the event loop."""
         with self._lock:
             if self._conn is None or (self._cancelling is not None and self._cancelling.is_alive()):
                 return
@@ -38,7 +38,7 @@ class CancellableConnection:
             self._cancelling.start()
 
     def let_go(self) -> PgConnection | None:
-        """The connection, once no cancel is on its way to it any more; None when it was let go before."""
+        """Wait for a cancel in progress and return the connection; None when it was released before."""
         with self._lock:
             conn, self._conn = self._conn, None
         if self._cancelling is not None:

@@ -1,15 +1,14 @@
-"""What the gateway asks of Postgres: logins, which lake table a name stands for, where its metadata is, how its columns
-are declared.
+"""The gateway's queries to Postgres: logins, the lake table of a name, its metadata location, its declared columns.
 
-Answers about tables are kept for a minute and asked again at once when a statement needs
-something newer: a snapshot or a column not seen yet.
+Tables are cached for a minute, and read again at once when a statement needs a snapshot or a column that the cached
+version lacks.
 """
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -20,14 +19,17 @@ from psycopg_pool import ConnectionPool, PoolTimeout, TooManyRequests
 
 from thermocline.core.names import TableName
 from thermocline.errors import GatewayBusy, LakeTableNotServed, PostgresUnreachable
-from thermocline.gateway.lake_arm.row_sources import Cancelled
+from thermocline.gateway.executor.outcomes import Cancelled
 from thermocline.gateway.sql.column_mapping import ColumnsByName, DeclaredColumn, MappedTable, map_column
 from thermocline.lake.catalogs.current_catalog import lake_catalog
 from thermocline.lake.read.table_metadata import read_lake_table
+from thermocline.runtime.memory.bounded_cache import BoundedCache
 from thermocline.runtime.pg import SESSION_SETTINGS, load_queries
 
 _QUERIES = load_queries("thermocline.gateway", "queries/catalog_reader.sql")
 _CACHE_SECONDS = 60.0
+_CACHE_BYTES = 128 << 20
+_COLUMN_BYTES = 1_000
 _TURN_SECONDS = 0.4
 _NUMBERED = re.compile(r"#(\d+)\.\d+")
 
@@ -69,12 +71,6 @@ def _pool(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _CachedTable:
-    table: MappedTable
-    read_at: float
-
-
 class CatalogReader:
     """The gateway's view of Postgres, over a small pool that heals itself when Postgres restarts."""
 
@@ -90,7 +86,7 @@ class CatalogReader:
             wait_seconds=wait_seconds,
             max_waiting=evaluations.queued,
         )
-        self._cache: dict[TableName, _CachedTable] = {}
+        self._cache: BoundedCache[TableName, MappedTable] = BoundedCache(max_bytes=_CACHE_BYTES, seconds=_CACHE_SECONDS)
         self._functions: frozenset[str] | None = None
 
     def open(self) -> None:
@@ -107,8 +103,8 @@ class CatalogReader:
         return self._limits.candidate_limit_bytes
 
     def take_evaluation(self, is_stopped: Callable[[], bool]) -> psycopg.Connection[tuple[Any, ...]]:
-        """A connection for a statement that Postgres evaluates, in turn; apart from those that logins and look-ups
-        need."""
+        """Wait for a connection on which Postgres evaluates a statement; logins and look-ups have a pool of their
+        own."""
         deadline = time.monotonic() + self._limits.wait_seconds
         while not is_stopped():
             try:
@@ -143,46 +139,52 @@ class CatalogReader:
         except PoolTimeout as late:
             raise PostgresUnreachable("The gateway cannot reach its Postgres.") from late
 
+    def read_some_locations(self) -> tuple[str, ...]:
+        """The current metadata files of some lakes that hold rows, never the same ones for long."""
+        return tuple(str(row.metadata_location) for row in self._rows("some_locations", ()))
+
     def read_verifier(self, login: str) -> str | None:
         """The SCRAM verifier of a login."""
         rows = self._rows("login_verifier", (login,))
         return str(rows[0].verifier) if rows else None
 
     def read_published_snapshot(self, name: TableName) -> int | None:
-        """S of a table, for ANALYZE and EXPLAIN."""
+        """Read S of a table, for ANALYZE and EXPLAIN."""
         rows = self._rows("published_snapshot", (name.schema, name.table))
         return rows[0].s if rows else None
 
+    def read_with_row_security(self, oids: Sequence[int]) -> frozenset[int]:
+        """The relations among these that have row-level security now. A statement's own snapshot may be older than the
+        change, and Postgres looks at the table as it is."""
+        return frozenset(row.oid for row in self.read_named("with_row_security", {"oids": list(oids)}))
+
     def immutable_functions(self) -> frozenset[str]:
-        """Functions of pg_catalog that compute and do nothing else."""
+        """The immutable functions of pg_catalog."""
         if self._functions is None:
             self._functions = frozenset(str(row.name) for row in self._rows("immutable_functions", ()))
         return self._functions
 
     def cached_table(self, name: TableName) -> MappedTable:
-        """The table as last seen, asked again after a minute."""
-        cached = self._cache.get(name)
-        if cached is not None and time.monotonic() - cached.read_at < _CACHE_SECONDS:
-            return cached.table
-        return self.read_table(name)
+        """The cached table; read again after a minute."""
+        return self._cache.read(name) or self.read_table(name)
 
     def read_table(self, name: TableName) -> MappedTable:
-        """The table as it is now."""
+        """Read the table and cache it."""
         location = self._read_metadata_location(name)
         if location is None:
-            self._cache.pop(name, None)
+            self._cache.forget(name)
             raise LakeTableNotServed(f"There is no lake table for {name}.")
-        declared = [_declared(row) for row in self._rows("declared_columns", (name.schema, name.table))]
+        declared = [_declared_column(row) for row in self._rows("declared_columns", (name.schema, name.table))]
         by_name = {column.name: column for column in declared}
-        # Columns that changed since they were registered are asked for by the field's number: names change hands,
-        # numbers never do.
+        # Columns that changed since they were registered are looked up by field id: names may be reused, field ids
+        # are not.
         by_number = {number[1]: column for column in declared if (number := _NUMBERED.fullmatch(column.name))}
         table = read_lake_table(location)
         found = (map_column(f, by_number.get(str(f.field_id)) or by_name.get(f.name)) for f in table.fields)
         mapped_table = MappedTable(
             name=name, lake_table=table, columns=ColumnsByName(column for column in found if column)
         )
-        self._cache[name] = _CachedTable(mapped_table, time.monotonic())
+        self._cache.put(name, mapped_table, table.size_bytes + _COLUMN_BYTES * len(mapped_table.columns))
         return mapped_table
 
     def _read_metadata_location(self, name: TableName) -> str | None:
@@ -195,7 +197,11 @@ class CatalogReader:
             except psycopg.errors.UndefinedTable:
                 return None
 
-    def _rows(self, query: str, values: tuple[str, ...]) -> list[Any]:
+    def read_named(self, query: str, values: Mapping[str, str | int | list[int]]) -> list[Any]:
+        """The rows of a query of `queries/catalog_reader.sql`, as named tuples."""
+        return self._rows(query, values)
+
+    def _rows(self, query: str, values: tuple[str, ...] | Mapping[str, str | int | list[int]]) -> list[Any]:
         """The rows of a named query, as named tuples."""
         with self.connection() as conn, conn.cursor(row_factory=namedtuple_row) as cursor:
             return list(cursor.execute(_QUERIES[query].encode(), values))
@@ -209,7 +215,7 @@ def _configure(conn: psycopg.Connection[Any]) -> None:
     )
 
 
-def _declared(row: Any) -> DeclaredColumn:
+def _declared_column(row: Any) -> DeclaredColumn:
     has_own_collation = row.collation_name and row.collation_name != "default"
     return DeclaredColumn(
         name=row.name,

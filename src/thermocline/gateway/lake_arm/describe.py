@@ -1,5 +1,5 @@
-"""What a statement's parameters and columns are before it has values: asked of Postgres, over empty tables of the
-declared types."""
+"""Describe a statement before its parameters have values: Postgres prepares it over empty tables of the declared
+types."""
 
 from __future__ import annotations
 
@@ -15,31 +15,33 @@ from thermocline.gateway.lake_arm.postgres_evaluation import (
     result_fields,
     wait_for_result,
 )
-from thermocline.gateway.sql.pushdown.select import LakeQuery, PostgresQuery, parse_select, plan_select
+from thermocline.gateway.sql.pushdown.select import LakeQuery, PostgresQuery, ReadTable, parse_select, plan_select
 from thermocline.gateway.sql.values import Constant
 from thermocline.gateway.wire.messages import Field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
-    """Types of the parameters, and columns of the answer."""
+    """The types of the parameters, and the columns of the result."""
 
     parameter_oids: tuple[int, ...]
     fields: tuple[Field, ...]
 
 
-def describe_select(sql: str, oids: Sequence[int], catalog: CatalogReader) -> Description:
-    """What Postgres makes of the statement; parameters whose type the client left open get the type Postgres infers."""
+def describe_select(sql: str, oids: Sequence[int], catalog: CatalogReader, read_table: ReadTable) -> Description:
+    """Let Postgres describe the statement; it infers the types of parameters that the client left open."""
     count = max((int(str(node.this.this)) for node in parse_select(sql).find_all(exp.Parameter)), default=0)
-    nothing = [Constant(None, "unknown")] * max(count, len(oids))
-    query = plan_select(sql, nothing, catalog.cached_table, default_snapshot=lambda _: None)
-    asked = PostgresQuery(sql=sql, scans=(query.scan,), reason="described") if isinstance(query, LakeQuery) else query
+    unknown_values = [Constant(None, "unknown")] * max(count, len(oids))
+    query = plan_select(sql, unknown_values, read_table, default_snapshot=lambda _: None)
+    postgres_query = (
+        PostgresQuery(sql=sql, scans=(query.scan,), reason="described") if isinstance(query, LakeQuery) else query
+    )
     conn = catalog.take_evaluation(lambda: False)
     try:
         conn.autocommit = False
-        for number, scan in enumerate(asked.scans):
+        for number, scan in enumerate(postgres_query.scans):
             create_scan_table(conn, number, scan)
-        conn.pgconn.send_prepare(b"", render_over_scan_tables(asked).encode(), list(oids) or None)
+        conn.pgconn.send_prepare(b"", render_over_scan_tables(postgres_query).encode(), list(oids) or None)
         wait_for_result(conn)
         conn.pgconn.send_describe_prepared(b"")
         described = wait_for_result(conn)

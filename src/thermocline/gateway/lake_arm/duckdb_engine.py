@@ -1,24 +1,15 @@
-"""DuckDB, the gateway's executor: one database, a connection per running statement, rows streamed as Arrow batches."""
+"""Scans of the lake: planned here, run by DuckDB in an executor."""
 
 from __future__ import annotations
 
 import random
-import threading
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
-import duckdb
-
-from thermocline.errors import LakeFileUnreadable, UnknownSnapshot
+from thermocline.errors import UnknownSnapshot
 from thermocline.gateway import metrics
-from thermocline.gateway.lake_arm.duckdb_batches import (
-    MAX_BATCH_ROWS,
-    DuckDbBatches,
-    DuckDbRows,
-    LimitedBatches,
-    translate_duckdb_error,
-)
-from thermocline.gateway.lake_arm.duckdb_object_store import configure_object_store
-from thermocline.gateway.lake_arm.memory_limits import ConnectionMemory, DatabaseFactory, MemoryLimits
+from thermocline.gateway.executor.executor_pool import ExecutorPool, SessionExecutor
+from thermocline.gateway.executor.executor_stream import ExecutorRows, ExecutorStream
+from thermocline.gateway.executor.jobs import LakeAccess, ScanJob
 from thermocline.gateway.lake_arm.row_sources import ConstantRows, RowSource
 from thermocline.gateway.lake_arm.scan_sql import render_scan
 from thermocline.gateway.sql.column_mapping import MappedColumn
@@ -27,47 +18,30 @@ from thermocline.gateway.sql.pushdown.select import LakeQuery
 from thermocline.gateway.sql.table_scan import TableScan
 from thermocline.lake.read.scan import ScanPlan, plan_scan, thin_scan
 from thermocline.lake.read.storage import readable_path
-from thermocline.runtime.object_store import ObjectStore, current_store, is_object_location
+from thermocline.runtime.memory.bounded_cache import BoundedCache
+from thermocline.runtime.object_store import current_store, is_object_location
 
+_MAX_BATCH_ROWS = 32_768
 _FEWEST_BATCH_ROWS = 2_048
 _BATCH_BYTES = 64 << 20
 _SAMPLED_FROM = 20
 _SHORT_TOP_ROWS = 10_000
 _LITTLE_BYTES = 32 << 20
 
-_MAX_VERIFIED_FILES = 200_000
+_VERIFIED_BYTES = 64 << 20
+_PATH_BYTES = 120
 
 
 class DuckDbEngine:
     """Runs scans."""
 
-    def __init__(self, *, threads: int, memory: MemoryLimits, at_once: int = 16) -> None:
-        self.turns = threading.BoundedSemaphore(at_once)
-        self.ahead = ThreadPoolExecutor(at_once, thread_name_prefix="gateway-ahead")
-        self._databases = DatabaseFactory(memory, threads=threads)
-        self._root = self._databases.open(memory.whole_bytes)
-        # DuckDB looks for pandas at its first parameter, which takes seconds: now, not in somebody's first statement.
-        self._root.execute("SELECT ?, ?", [1, ["x"]]).to_arrow_reader(1).read_all()
-        self._lock = threading.Lock()
-        self._verified: set[str] = set()
-        self._store: ObjectStore | None = None
+    def __init__(self, executors: ExecutorPool) -> None:
+        self._executors = executors
+        self._verified: BoundedCache[str, bool] = BoundedCache(max_bytes=_VERIFIED_BYTES)
 
-    def close(self) -> None:
-        self.ahead.shutdown(wait=True, cancel_futures=True)
-        self._root.close()
-        self._databases.close()
-
-    def connection_memory(self) -> ConnectionMemory:
-        """What one more connection may hold."""
-        return ConnectionMemory(self._databases, self._prepare)
-
-    def _prepare(self, database: duckdb.DuckDBPyConnection) -> None:
-        if self._store is not None:
-            configure_object_store(database, self._store)
-
-    def cursor(self) -> duckdb.DuckDBPyConnection:
-        with self._lock:
-            return self._root.cursor()
+    def session_executor(self) -> SessionExecutor:
+        """The executor of one more session."""
+        return SessionExecutor(self._executors)
 
     def plan(self, scan: TableScan) -> ScanPlan | None:
         """The files to read, or `None` when nothing can match."""
@@ -84,7 +58,7 @@ class DuckDbEngine:
         metrics.BYTES_READ.inc(sum(file.size_bytes for file in plan.data))
         return plan if plan.data else None
 
-    def open(self, query: LakeQuery, memory: ConnectionMemory | None = None) -> RowSource:
+    def open(self, query: LakeQuery, executor: SessionExecutor) -> RowSource:
         """The answer of a statement, not yet begun; a provably empty one never reaches DuckDB."""
         fields = tuple(output.field for output in query.outputs)
         plan = self.plan(query.scan)
@@ -100,20 +74,37 @@ class DuckDbEngine:
         if query.offset:
             tail.append(Fragment("OFFSET CAST(? AS BIGINT)", (query.offset,)))
         statement = self._statement(outputs, plan, query.scan, tail)
-        if memory is not None and _holds_much(query, plan):
-            return DuckDbRows(fields, LimitedBatches(memory, statement, self.turns, batch_rows(plan)))
-        return DuckDbRows(fields, DuckDbBatches(self.cursor(), statement, self.turns, batch_rows(plan)))
+        job = ScanJob(
+            lake=self.lake_access(plan),
+            statement=statement,
+            batch_rows=batch_rows(plan),
+            type_oids=tuple(field.type_oid for field in fields),
+            holds_rows=_holds_much(query, plan),
+        )
+        return ExecutorRows(fields, self._stream(executor, job))
 
-    def open_columns(self, scan: TableScan, columns: tuple[MappedColumn, ...]) -> DuckDbBatches | None:
+    def open_columns(
+        self, scan: TableScan, columns: tuple[MappedColumn, ...], executor: SessionExecutor
+    ) -> ExecutorStream | None:
         """Whole columns of a scan's candidate rows, or `None` when there are none."""
         plan = self.plan(scan)
         if plan is None:
             return None
         outputs = _listed(tuple(Fragment(column.sql) for column in columns) or (Fragment("NULL"),))
-        return DuckDbBatches(self.cursor(), self._statement(outputs, plan, scan, []), self.turns, batch_rows(plan))
+        job = ScanJob(
+            lake=self.lake_access(plan),
+            statement=self._statement(outputs, plan, scan, []),
+            batch_rows=batch_rows(plan),
+            type_oids=(),
+            holds_rows=False,
+        )
+        return self._stream(executor, job)
+
+    def _stream(self, executor: SessionExecutor, job: ScanJob) -> ExecutorStream:
+        return ExecutorStream(executor, job, partial(self.record_verified, job.lake))
 
     def _statement(self, outputs: Fragment, plan: ScanPlan, scan: TableScan, tail: list[Fragment]) -> Fragment:
-        parts = [Fragment("SELECT"), outputs, Fragment("FROM"), self.source(plan, scan)]
+        parts = [Fragment("SELECT"), outputs, Fragment("FROM"), render_source(plan, scan)]
         condition = scan.condition
         if scan.sampled_rows is not None:
             condition = (*condition, Fragment("random() < CAST(? AS DOUBLE)", (scan.sampled_rows / plan.row_count,)))
@@ -124,40 +115,25 @@ class DuckDbEngine:
             " ".join(part.text for part in parts), tuple(value for part in parts for value in part.parameters)
         )
 
-    def source(self, plan: ScanPlan, scan: TableScan) -> Fragment:
-        """The rows of a plan, as they stand after FROM."""
-        files = [*plan.data, *(delete for delete in plan.deletes if delete.equality_ids)]
+    def lake_access(self, *plans: ScanPlan) -> LakeAccess:
+        """How an executor reaches the files of the plans, and those among them that no statement has read yet."""
+        files = [file for plan in plans for file in plan.data]
+        files += [delete for plan in plans for delete in plan.deletes if delete.equality_ids]
         paths = [readable_path(file.path) for file in files]
-        self._connect_store(paths)
-        self._check_field_ids(paths)
-        return render_scan(plan, tuple(scan.mapped_table.columns.values()))
+        return LakeAccess(
+            store=current_store() if any(map(is_object_location, paths)) else None,
+            unchecked_paths=tuple(path for path in paths if not self._verified.read(path)),
+        )
 
-    def _connect_store(self, paths: list[str]) -> None:
-        """Reaches the object store when the first of its files is read, and again when its keys changed."""
-        if not any(map(is_object_location, paths)) or self._store == (store := current_store()):
-            return
-        with self._lock:
-            configure_object_store(self._root, store)
-            self._store = store
+    def record_verified(self, lake: LakeAccess) -> None:
+        """An executor found field ids in these files."""
+        for path in lake.unchecked_paths:
+            self._verified.put(path, value=True, size_bytes=_PATH_BYTES + len(path))
 
-    def _check_field_ids(self, paths: list[str]) -> None:
-        """A file without field ids would read as nulls under Iceberg's rules, so it is refused by name."""
-        fresh = [path for path in paths if path not in self._verified]
-        if not fresh:
-            return
-        cursor = self.cursor()
-        try:
-            query = "SELECT file_name FROM parquet_schema(?) WHERE num_children IS NULL AND field_id IS NULL LIMIT 1"
-            bad = cursor.execute(query, [fresh]).fetchone()
-        except duckdb.Error as problem:
-            raise translate_duckdb_error(problem) from problem
-        finally:
-            cursor.close()
-        if bad:
-            raise LakeFileUnreadable(f"Lake file {bad[0]} carries no Iceberg field ids.")
-        if len(self._verified) > _MAX_VERIFIED_FILES:
-            self._verified.clear()
-        self._verified.update(fresh)
+
+def render_source(plan: ScanPlan, scan: TableScan) -> Fragment:
+    """The rows of a plan, as they stand after FROM."""
+    return render_scan(plan, tuple(scan.mapped_table.columns.values()))
 
 
 def _listed(fragments: tuple[Fragment, ...]) -> Fragment:
@@ -178,4 +154,4 @@ def batch_rows(plan: ScanPlan) -> int:
     """Rows per batch: fewer where rows are wide, so that a batch stays near a bounded size."""
     size = sum(file.size_bytes for file in plan.data)
     wide = max(1, 4 * size // max(1, plan.row_count))
-    return max(_FEWEST_BATCH_ROWS, min(MAX_BATCH_ROWS, _BATCH_BYTES // wide))
+    return max(_FEWEST_BATCH_ROWS, min(_MAX_BATCH_ROWS, _BATCH_BYTES // wide))

@@ -9,13 +9,14 @@ from dataclasses import replace
 from thermocline.core.names import TableName
 from thermocline.errors import StatementRefused
 from thermocline.gateway import metrics
+from thermocline.gateway.executor.executor_pool import SessionExecutor
 from thermocline.gateway.lake_arm.catalog_reader import CatalogReader
 from thermocline.gateway.lake_arm.describe import Description, describe_select
 from thermocline.gateway.lake_arm.duckdb_engine import DuckDbEngine
-from thermocline.gateway.lake_arm.memory_limits import ConnectionMemory
 from thermocline.gateway.lake_arm.postgres_evaluation import PostgresRows
 from thermocline.gateway.lake_arm.result_stream import ResultStream
 from thermocline.gateway.lake_arm.row_sources import ConstantRows
+from thermocline.gateway.lake_arm.table_rights import ReadableTables, TableRightsReader
 from thermocline.gateway.sql.column_mapping import MappedTable
 from thermocline.gateway.sql.pushdown.select import LakeQuery, PostgresQuery, parse_select, plan_select, table_names
 from thermocline.gateway.sql.syntax.statements import parse_sample
@@ -46,10 +47,11 @@ class LakeQueryService:
     def __init__(self, engine: DuckDbEngine, catalog: CatalogReader) -> None:
         self._engine = engine
         self._catalog = catalog
+        self._rights = TableRightsReader(catalog)
 
-    def connection_memory(self) -> ConnectionMemory:
-        """What one more connection may hold."""
-        return self._engine.connection_memory()
+    def session_executor(self) -> SessionExecutor:
+        """The executor of one more session."""
+        return self._engine.session_executor()
 
     def parameter(self, name: str) -> str:
         """A session parameter's value, for SHOW."""
@@ -65,30 +67,37 @@ class LakeQueryService:
         parameters: Sequence[bytes | None],
         *,
         analyzed: frozenset[TableName] = frozenset(),
-        memory: ConnectionMemory | None = None,
+        executor: SessionExecutor,
+        login: str,
     ) -> ResultStream:
-        """The answer of a SELECT. Tables in `analyzed` are read whole, at the published snapshot, as ANALYZE does."""
+        """The answer of a SELECT, with the rights of the login. Tables in `analyzed` are read whole, at the published
+        snapshot, as ANALYZE does."""
         sample = parse_sample(sql) if analyzed else None
-        query = self._plan(sample.sql if sample else sql, constants, analyzed)
+        query = self._plan(sample.sql if sample else sql, constants, analyzed, login)
         if isinstance(query, LakeQuery):
             if sample:
                 query = _sampled(query, sample.share)
-            return ResultStream(self._engine.open(query, memory), self._engine.ahead)
+            return ResultStream(self._engine.open(query, executor))
         metrics.POSTGRES_EVALUATED.inc()
         log.debug("evaluated by Postgres: %s", query.reason)
-        return ResultStream(PostgresRows(query, parameters, self._engine, self._catalog))
+        return ResultStream(PostgresRows(query, parameters, self._engine, self._catalog, executor))
 
     def _plan(
-        self, sql: str, constants: Sequence[Constant], analyzed: frozenset[TableName]
+        self, sql: str, constants: Sequence[Constant], analyzed: frozenset[TableName], login: str
     ) -> LakeQuery | PostgresQuery:
-        whole = bool(analyzed) and set(table_names(parse_select(sql))) <= analyzed
-        unsaid = self._catalog.read_published_snapshot if whole else None
-        query = plan_select(sql, constants, self._catalog.cached_table, default_snapshot=unsaid)
+        names = set(table_names(parse_select(sql)))
+        tables = ReadableTables(self._rights, login)
+        tables.check_columns(sql, names)
+        unsaid = self._catalog.read_published_snapshot if analyzed and names <= analyzed else None
+        query = plan_select(sql, constants, tables.cached_table, default_snapshot=unsaid)
+        tables.check_snapshots(query)
         if self._is_current(query):
             return query
-        for name in set(table_names(parse_select(sql))):
-            self._catalog.read_table(name)
-        return plan_select(sql, constants, self._catalog.cached_table, default_snapshot=unsaid)
+        for name in names:
+            tables.read_table(name)
+        query = plan_select(sql, constants, tables.cached_table, default_snapshot=unsaid)
+        tables.check_snapshots(query)
+        return query
 
     @staticmethod
     def _is_current(query: LakeQuery | PostgresQuery) -> bool:
@@ -98,17 +107,20 @@ class LakeQueryService:
         scan = query.scan
         return scan.snapshot_id is None or scan.mapped_table.lake_table.has_snapshot(scan.snapshot_id)
 
-    def describe(self, sql: str, oids: Sequence[int]) -> Description:
+    def describe(self, sql: str, oids: Sequence[int], login: str) -> Description:
         """The parameters and columns of a SELECT, as Postgres itself understands it."""
-        for name in set(table_names(parse_select(sql))):
-            self._catalog.read_table(name)
-        return describe_select(sql, oids, self._catalog)
+        names, tables = set(table_names(parse_select(sql))), ReadableTables(self._rights, login)
+        tables.check_columns(sql, names)
+        for name in names:
+            tables.read_table(name)
+        return describe_select(sql, oids, self._catalog, tables.cached_table)
 
-    def open_explain(self, sql: str, constants: Sequence[Constant]) -> ResultStream:
+    def open_explain(self, sql: str, constants: Sequence[Constant], login: str) -> ResultStream:
         """One line in EXPLAIN's form, with rows estimated from file statistics, for `use_remote_estimate`."""
-        query = plan_select(
-            sql, constants, self._catalog.read_table, default_snapshot=self._catalog.read_published_snapshot
-        )
+        tables = ReadableTables(self._rights, login)
+        tables.check_columns(sql, set(table_names(parse_select(sql))))
+        query = plan_select(sql, constants, tables.read_table, default_snapshot=self._catalog.read_published_snapshot)
+        tables.check_snapshots(query)
         scans = (query.scan,) if isinstance(query, LakeQuery) else query.scans
         plans = [self._engine.plan(scan) for scan in scans]
         files = sum(len(plan.data) for plan in plans if plan)
@@ -120,16 +132,16 @@ class LakeQueryService:
         line = f"{who} on {files} files  (cost=10.00..{10 + rows * 0.01:.2f} rows={rows} width={width})"
         return ResultStream(ConstantRows([Field(name="QUERY PLAN", type_oid=25)], [[line.encode()]]))
 
-    def open_relation_size(self, name: TableName, block_bytes: int) -> ResultStream:
+    def open_relation_size(self, name: TableName, block_bytes: int, login: str) -> ResultStream:
         """Pages of a lake table, as ANALYZE asks for them."""
-        _, size = self._size(name)
+        _, size = self._size(name, login)
         return ResultStream(
             ConstantRows([Field(name="?column?", type_oid=20, type_size=8)], [[str(-(-size // block_bytes)).encode()]])
         )
 
-    def open_relation_info(self, name: TableName, columns: Sequence[str]) -> ResultStream:
+    def open_relation_info(self, name: TableName, columns: Sequence[str], login: str) -> ResultStream:
         """Pages, rows and kind of a lake table, as ANALYZE asks for them."""
-        rows, size = self._size(name)
+        rows, size = self._size(name, login)
         known = {
             "relpages": (Field(name="relpages", type_oid=23, type_size=4), str(-(-size // 8192)).encode()),
             "reltuples": (Field(name="reltuples", type_oid=700, type_size=4), str(rows).encode()),
@@ -137,8 +149,8 @@ class LakeQueryService:
         }
         return ResultStream(ConstantRows([known[name][0] for name in columns], [[known[name][1] for name in columns]]))
 
-    def _size(self, name: TableName) -> tuple[int, int]:
-        mapped_table: MappedTable = self._catalog.read_table(name)
+    def _size(self, name: TableName, login: str) -> tuple[int, int]:
+        mapped_table: MappedTable = ReadableTables(self._rights, login).read_table(name)
         snapshot_id = self._catalog.read_published_snapshot(name)
         if snapshot_id is None or not mapped_table.lake_table.has_snapshot(snapshot_id):
             return 0, 0

@@ -1,4 +1,4 @@
-"""Statements whose expressions only Postgres itself evaluates exactly.
+"""Statements that contain expressions which only Postgres evaluates exactly.
 
 Candidate rows of each lake table go into a temporary table with the foreign table's own column types and collations;
 the very text of the statement runs over them, with only the table names replaced. So functions, joins and aggregates
@@ -18,20 +18,22 @@ from sqlglot.dialects.postgres import Postgres
 from sqlglot.tokenizer_core import Token, TokenType
 
 from thermocline.errors import CandidatesTooLarge, StatementRefused, UnknownSnapshot
+from thermocline.gateway.executor.executor_pool import SessionExecutor
+from thermocline.gateway.executor.executor_stream import ExecutorStream
+from thermocline.gateway.executor.outcomes import Cancelled
 from thermocline.gateway.lake_arm.cancellable_connection import CancellableConnection
 from thermocline.gateway.lake_arm.catalog_reader import CatalogReader
-from thermocline.gateway.lake_arm.duckdb_batches import DuckDbBatches
 from thermocline.gateway.lake_arm.duckdb_engine import DuckDbEngine
-from thermocline.gateway.lake_arm.row_sources import Cancelled
 from thermocline.gateway.lake_arm.text_rows import concatenate_messages, encode_text_rows
 from thermocline.gateway.sql.column_mapping import SNAPSHOT_COLUMN, MappedColumn
 from thermocline.gateway.sql.pushdown.select import PostgresQuery, parse_select
 from thermocline.gateway.sql.syntax.syntax_tree import fold_identifier
 from thermocline.gateway.sql.table_scan import TableScan
 from thermocline.gateway.wire.messages import Field, data_row
-from thermocline.gateway.wire.row_encoding import EncodedRows, ResultFormat, encode_copy
+from thermocline.gateway.wire.row_encoding import COPY_HEAD_BYTES, EncodedRows, ResultFormat
 
 _FETCH_ROWS = 2_000
+_COPY_FORMAT = ResultFormat(is_copy=True)
 _WORDS_BEFORE_PARENTHESIS = frozenset(
     {
         "all",
@@ -102,7 +104,7 @@ _WORDS_BEFORE_PARENTHESIS = frozenset(
 
 
 def check_functions(text: str, functions: frozenset[str]) -> None:
-    """Refuses a statement that calls anything but computing functions of pg_catalog."""
+    """Refuse a statement that calls anything but immutable functions of pg_catalog."""
     tokens: list[Token] = Postgres().tokenize(text)
     for at, token in enumerate(tokens):
         following = tokens[at + 1].token_type if at + 1 < len(tokens) else None
@@ -124,36 +126,52 @@ def check_functions(text: str, functions: frozenset[str]) -> None:
 
 
 class PostgresRows:
-    """The answer of such a statement."""
+    """The result of such a statement."""
 
     def __init__(
-        self, query: PostgresQuery, parameters: Sequence[bytes | None], engine: DuckDbEngine, catalog: CatalogReader
+        self,
+        query: PostgresQuery,
+        parameters: Sequence[bytes | None],
+        engine: DuckDbEngine,
+        catalog: CatalogReader,
+        executor: SessionExecutor,
     ) -> None:
         self._query = query
         self._parameters = list(parameters)
         self._engine = engine
         self._catalog = catalog
+        self._executor = executor
         self._held = CancellableConnection()
-        self._loading: DuckDbBatches | None = None
+        self._loading: ExecutorStream | None = None
         self._fields: tuple[Field, ...] | None = None
+        self._has_all_rows = False
+        self._problem: Exception | None = None
         self._stopped = False
 
     def fields(self) -> tuple[Field, ...]:
+        if self._problem is not None:
+            raise self._problem
         if self._fields is None:
-            self._begin()
-            conn = self._open_connection()
-            conn.pgconn.send_describe_portal(b"tc_answer")
-            self._fields = result_fields(wait_for_result(conn))
+            try:
+                self._begin()
+                conn = self._open_connection()
+                conn.pgconn.send_describe_portal(b"tc_answer")
+                self._fields = result_fields(wait_for_result(conn))
+            except BaseException as problem:
+                self._problem = problem if isinstance(problem, Exception) else Cancelled()
+                self.close()
+                raise
         return self._fields
 
     def next_rows(self, shape: ResultFormat) -> EncodedRows | None:
         fields = self.fields()
-        if self._held.conn is None:
+        if self._has_all_rows:
             return None
         binary = shape.all_binary(len(fields))
         result = self._execute(b"fetch forward %d from tc_answer" % _FETCH_ROWS, [], binary=binary)
         if result.ntuples < _FETCH_ROWS:
-            # The end is reached: others may have the connection, however slowly this client reads.
+            # All rows are fetched: return the connection now, however slowly this client reads.
+            self._has_all_rows = True
             self.close()
         if result.ntuples == 0:
             return None
@@ -178,6 +196,8 @@ class PostgresRows:
             if not conn.closed:
                 conn.rollback()
                 conn.autocommit = True
+        except psycopg.Error:
+            conn.close()  # Postgres ended it; the pool opens another one
         finally:
             self._catalog.return_evaluation(conn)
 
@@ -195,7 +215,7 @@ class PostgresRows:
         conn = self._catalog.take_evaluation(lambda: self._stopped)
         self._held.take(conn)
         conn.autocommit = False
-        named = _columns_named(self._query.sql)
+        named = _named_columns(self._query.sql)
         budget = self._catalog.candidate_limit_bytes
         for number, scan in enumerate(self._query.scans):
             create_scan_table(self._open_connection(), number, scan)
@@ -206,11 +226,11 @@ class PostgresRows:
         )
 
     def _load(self, number: int, scan: TableScan, named: frozenset[str] | None, budget: int) -> int:
-        """Copies a scan's candidate rows into its temporary table; returns their bytes."""
+        """Copy a scan's candidate rows into its temporary table; returns their size in bytes."""
         conn = self._open_connection()
         columns = tuple(scan.mapped_table.columns.values())
         wanted = tuple(column for column in columns if named is None or column.name in named)
-        loading = self._engine.open_columns(scan, wanted)
+        loading = self._engine.open_columns(scan, wanted, self._executor)
         if loading is None:
             return 0
         self._loading = loading
@@ -218,11 +238,11 @@ class PostgresRows:
         copied = 0
         try:
             with conn.cursor().copy(
-                sql.SQL("copy {} ({}) from stdin").format(_temporary(number), sql.SQL(", ").join(listed))
+                sql.SQL("copy {} ({}) from stdin").format(_scan_table_name(number), sql.SQL(", ").join(listed))
             ) as copy:
-                for batch in loading:
+                while (rows := loading.next_rows(_COPY_FORMAT)) is not None:
                     self._open_connection()
-                    lines = encode_copy(batch)
+                    lines = rows.data[COPY_HEAD_BYTES:]
                     copied += len(lines)
                     if copied > budget:
                         raise CandidatesTooLarge
@@ -239,14 +259,14 @@ class PostgresRows:
 
 
 def check_result(result: pq.abc.PGresult) -> pq.abc.PGresult:
-    """The result, unless Postgres refused."""
+    """The result; raises Postgres' error when it is one."""
     if result.status in (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK):
         return result
     raise psycopg.errors.error_from_result(result, encoding="utf-8")
 
 
 def wait_for_result(conn: psycopg.Connection[tuple[Any, ...]]) -> pq.abc.PGresult:
-    """The result of what was sent. libpq's own waiting would hold the interpreter, and with it every other session."""
+    """Wait for the result of the last message. libpq's own wait would hold the GIL, and with it every other session."""
     results = conn.wait(generators.execute(conn.pgconn))
     return check_result(results[-1])
 
@@ -265,29 +285,29 @@ def result_fields(result: pq.abc.PGresult) -> tuple[Field, ...]:
 
 
 def create_scan_table(conn: psycopg.Connection[tuple[Any, ...]], number: int, scan: TableScan) -> None:
-    """An empty temporary table with the declared types of a lake table; its snapshot column says the scan's
+    """Create an empty temporary table with the declared types of a lake table; its snapshot column has the scan's
     snapshot."""
-    declared = [_declaration(column) for column in scan.mapped_table.columns.values()]
+    declared = [_column_definition(column) for column in scan.mapped_table.columns.values()]
     snapshot = sql.SQL("{} bigint default {}").format(sql.Identifier(SNAPSHOT_COLUMN), sql.Literal(scan.snapshot_id))
     conn.execute(
         sql.SQL("create temp table {} ({}) on commit drop").format(
-            _temporary(number), sql.SQL(", ").join([*declared, snapshot])
+            _scan_table_name(number), sql.SQL(", ").join([*declared, snapshot])
         )
     )
 
 
-def _temporary(number: int) -> sql.Identifier:
+def _scan_table_name(number: int) -> sql.Identifier:
     return sql.Identifier("pg_temp", f"tc_scan_{number}")
 
 
-def _declaration(column: MappedColumn) -> sql.Composed:
+def _column_definition(column: MappedColumn) -> sql.Composed:
     # The type's text comes from format_type(), which quotes what needs quoting.
     declared = sql.SQL("{} {}").format(sql.Identifier(column.name), sql.SQL(column.type_name))
     return declared + sql.SQL(" collate {}").format(sql.Identifier(*column.collation)) if column.collation else declared
 
 
-def _columns_named(text: str) -> frozenset[str] | None:
-    """The columns a statement names, or `None` when it may mean all."""
+def _named_columns(text: str) -> frozenset[str] | None:
+    """The columns that a statement names; `None` when it selects all by a star."""
     tree = parse_select(text)
     if any(not (isinstance(star.parent, exp.Count)) for star in tree.find_all(exp.Star)):
         return None
@@ -301,7 +321,7 @@ def render_over_scan_tables(query: PostgresQuery) -> str:
     pieces: list[str] = []
     at = 0
     for number, scan in sorted(enumerate(query.scans), key=lambda pair: pair[1].start):
-        pieces += [query.sql[at : scan.start], _temporary(number).as_string()]
+        pieces += [query.sql[at : scan.start], _scan_table_name(number).as_string()]
         if scan.alias is None:
             pieces.append(" as " + sql.Identifier(scan.mapped_table.name.table).as_string())
         at = scan.end

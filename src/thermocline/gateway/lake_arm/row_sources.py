@@ -1,5 +1,4 @@
-"""Where the rows of an answer come from, one encoded batch at a time. All of it blocks; the shell runs it in
-threads."""
+"""Sources of result rows, one encoded batch at a time. All calls block, so sessions make them in threads."""
 
 from __future__ import annotations
 
@@ -11,28 +10,24 @@ from thermocline.gateway.wire.messages import Field
 from thermocline.gateway.wire.row_encoding import EncodedRows, ResultFormat
 
 
-class Cancelled(Exception):
-    """The statement was stopped on request."""
-
-
 class RowSource(Protocol):
-    """An answer being read."""
+    """A result being read."""
 
     def fields(self) -> tuple[Field, ...]:
-        """The columns of the answer."""
+        """The columns of the result."""
 
     def next_rows(self, shape: ResultFormat) -> EncodedRows | None:
         """The next rows, or `None` at the end."""
 
     def interrupt(self) -> None:
-        """Stops what runs in another thread."""
+        """Stop a call that runs in another thread."""
 
     def close(self) -> None:
-        """Lets go of everything."""
+        """Release all resources."""
 
 
 class ConstantRows:
-    """Rows known beforehand; also the empty answer."""
+    """Constant rows; also an empty result."""
 
     def __init__(self, fields: Sequence[Field], rows: Sequence[Sequence[bytes | None]] = ()) -> None:
         self._fields = tuple(fields)

@@ -1,5 +1,5 @@
-"""What the questions of a plan would cost the lake: the files that the gateway would read, planned as it plans them,
-none opened."""
+"""Estimate the lake reads of a plan: the files that the gateway would read for each remote query, planned as it plans
+them. No file is opened."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from thermocline.lake.read.scan import plan_scan
 
 
 def add_lake_costs(dsn: str, report: Explanation) -> Explanation:
-    """The report, each table that asks the lake with its cost."""
+    """The report with the cost of each table that reads the lake."""
     if not any(table.questions for table in report.tables):
         return report
     catalog = CatalogReader(dsn)
@@ -55,23 +55,23 @@ def _cost(catalog: CatalogReader, question: str) -> LakeCost:
 
 
 def bind_known_values(question: str, table: ExplainedTable, snapshot: int) -> str:
-    """The question with S and T in their places; a condition on a value that only the running statement knows is left
+    """The remote query with the values of S and T; conditions on values that are known only at run time are left
     out."""
     tree = parse_select(question).copy()
     for parameter in list(tree.find_all(exp.Parameter)):
-        whole = _condition_of(parameter)
-        columns = {fold_identifier(column.this) for column in whole.find_all(exp.Column)}
+        conjunct = _condition_of(parameter)
+        columns = {fold_identifier(column.this) for column in conjunct.find_all(exp.Column)}
         if columns == {SNAPSHOT_COLUMN}:
             parameter.replace(exp.Literal.number(snapshot))
-        elif columns == {table.tier_key} and isinstance(whole.unnest(), exp.LT):
+        elif columns == {table.tier_key} and isinstance(conjunct.unnest(), exp.LT):
             parameter.replace(exp.Literal.string(table.t))
         else:
-            whole.replace(exp.true())
+            conjunct.replace(exp.true())
     return tree.sql(dialect="postgres")
 
 
 def _condition_of(node: exp.Expr) -> exp.Expr:
-    """The whole condition that a value stands in."""
+    """The conjunct that contains a value."""
     while node.parent is not None and not isinstance(node.parent, exp.And | exp.Where):
         node = node.parent
     return node

@@ -1,8 +1,7 @@
-"""The rows of a scan plan as DuckDB reads them: Parquet files by field id, minus what position and equality deletes
-hide.
+"""Render a scan plan as DuckDB SQL: Parquet files read by field id, with position and equality deletes applied.
 
-Only the files of the plan are opened. A position delete hides a row of a file by its number; an equality delete hides
-every equal row of strictly older files of its partition (of all partitions when its own spec has no fields).
+Only the files of the plan are opened. A position delete removes a row of a file by its position; an equality delete
+removes every equal row of strictly older files of its partition (of all partitions when its own spec has no fields).
 """
 
 from __future__ import annotations
@@ -20,15 +19,15 @@ from thermocline.lake.read.table_metadata import SnapshotFile
 from thermocline.runtime.locations import without_file_scheme
 
 _POSITIONS = """ANTI JOIN (
-    SELECT files.here, p.pos
-    FROM (SELECT regexp_replace(file_path, ?, '\\1') AS said, pos FROM read_parquet(?, hive_partitioning = false)) p
-    JOIN (SELECT unnest(CAST(? AS VARCHAR[])) AS said, unnest(CAST(? AS VARCHAR[])) AS here) files
-        ON files.said = p.said
-) gone ON gone.here = d.tc_file AND gone.pos = d.file_row_number"""
+    SELECT files.path, p.pos
+    FROM (SELECT regexp_replace(file_path, ?, '\\1') AS location, pos FROM read_parquet(?, hive_partitioning = false)) p
+    JOIN (SELECT unnest(CAST(? AS VARCHAR[])) AS location, unnest(CAST(? AS VARCHAR[])) AS path) files
+        ON files.location = p.location
+) deleted ON deleted.path = d.tc_file AND deleted.pos = d.file_row_number"""
 
 
 def render_scan(plan: ScanPlan, columns: Sequence[MappedColumn]) -> Fragment:
-    """What stands after FROM."""
+    """The scan as an item of FROM."""
     paths = [readable_path(file.path) for file in plan.data]
     if not plan.deletes:
         return Fragment(f"read_parquet(?, {_options(columns)})", (paths,))
@@ -39,9 +38,9 @@ def render_scan(plan: ScanPlan, columns: Sequence[MappedColumn]) -> Fragment:
     parts = [Fragment("(SELECT d.* FROM"), Fragment(read, (paths,))]
     positions = [delete for delete in plan.deletes if not delete.equality_ids]
     if positions:
-        said = [without_file_scheme(file.path) for file in plan.data]
+        locations = [without_file_scheme(file.path) for file in plan.data]
         parts.append(
-            Fragment(_POSITIONS, (FILE_URI_PATTERN, [readable_path(file.path) for file in positions], said, paths))
+            Fragment(_POSITIONS, (FILE_URI_PATTERN, [readable_path(file.path) for file in positions], locations, paths))
         )
     parts += _equality_joins(plan, columns, paths)
     parts.append(Fragment(")"))
@@ -50,14 +49,14 @@ def render_scan(plan: ScanPlan, columns: Sequence[MappedColumn]) -> Fragment:
 
 def _options(columns: Sequence[MappedColumn]) -> str:
     types = ", ".join(
-        f"{c.field.field_id}: {{name: '{c.sql}', type: '{c.duckdb_type}', default_value: {_missing(c)}}}"
+        f"{c.field.field_id}: {{name: '{c.sql}', type: '{c.duckdb_type}', default_value: {_default_value(c)}}}"
         for c in columns
     )
     return f"hive_partitioning = false, union_by_name = false, schema = MAP {{{types}}}"
 
 
-def _missing(column: MappedColumn) -> str:
-    """What rows of a file without the column read as, in DuckDB's text form."""
+def _default_value(column: MappedColumn) -> str:
+    """The column's default for files that lack it, in DuckDB's text form."""
     text = column.field.missing
     if text is None:
         return "NULL"
@@ -67,44 +66,48 @@ def _missing(column: MappedColumn) -> str:
 
 
 def _equality_joins(plan: ScanPlan, columns: Sequence[MappedColumn], paths: list[str]) -> list[Fragment]:
-    """One anti join for each set of compared columns, and one more for those that know no partition."""
+    """One anti join for each set of equality columns, separately for deletes that apply to all partitions."""
     groups: dict[tuple[tuple[int, ...], bool], list[SnapshotFile]] = defaultdict(list)
     for delete in plan.deletes:
         if delete.equality_ids:
             groups[delete.equality_ids, bool(delete.partition)].append(delete)
     if not groups:
         return []
-    places = _numbered([*plan.data, *plan.deletes])
+    partition_numbers = _number_partitions([*plan.data, *plan.deletes])
     sequences = [file.sequence_number for file in plan.data]
-    known = (
-        "JOIN (SELECT unnest(CAST(? AS VARCHAR[])) AS here, unnest(CAST(? AS BIGINT[])) AS sequence,"
-        " unnest(CAST(? AS BIGINT[])) AS part) written ON written.here = d.tc_file"
+    file_facts = (
+        "JOIN (SELECT unnest(CAST(? AS VARCHAR[])) AS path, unnest(CAST(? AS BIGINT[])) AS sequence,"
+        " unnest(CAST(? AS BIGINT[])) AS part) written ON written.path = d.tc_file"
     )
-    joins = [Fragment(known, (paths, sequences, [places[file.partition] for file in plan.data]))]
+    joins = [Fragment(file_facts, (paths, sequences, [partition_numbers[file.partition] for file in plan.data]))]
     for number, ((ids, within), deletes) in enumerate(groups.items()):
-        joins.append(_equality_join(f"eq{number}", deletes, _compared(ids, columns, plan), places, within=within))
+        joins.append(
+            _equality_join(
+                f"eq{number}", deletes, _equality_columns(ids, columns, plan), partition_numbers, within=within
+            )
+        )
     return joins
 
 
-def _numbered(files: Sequence[SnapshotFile]) -> dict[tuple[object, ...], int]:
+def _number_partitions(files: Sequence[SnapshotFile]) -> dict[tuple[object, ...], int]:
     return {partition: number for number, partition in enumerate(dict.fromkeys(file.partition for file in files))}
 
 
-def _compared(ids: tuple[int, ...], columns: Sequence[MappedColumn], plan: ScanPlan) -> list[MappedColumn]:
-    known = {column.field.field_id: column for column in columns}
-    missing = [field_id for field_id in ids if field_id not in known]
+def _equality_columns(ids: tuple[int, ...], columns: Sequence[MappedColumn], plan: ScanPlan) -> list[MappedColumn]:
+    by_id = {column.field.field_id: column for column in columns}
+    missing = [field_id for field_id in ids if field_id not in by_id]
     if missing:
         raise LakeFileUnreadable(
             f"An equality delete of {plan.table.location} compares field {missing[0]}, which the table has no more."
         )
-    return [known[field_id] for field_id in ids]
+    return [by_id[field_id] for field_id in ids]
 
 
 def _equality_join(
     name: str,
     deletes: list[SnapshotFile],
     keys: list[MappedColumn],
-    places: dict[tuple[object, ...], int],
+    partition_numbers: dict[tuple[object, ...], int],
     *,
     within: bool,
 ) -> Fragment:
@@ -114,10 +117,10 @@ def _equality_join(
     pieces = (
         f"ANTI JOIN (SELECT {listed}, {'w.part, ' if within else ''}max(w.sequence) AS sequence FROM",
         f"read_parquet(?, filename = 'tc_file', {_options(keys)}) e",
-        "JOIN (SELECT unnest(CAST(? AS VARCHAR[])) AS here, unnest(CAST(? AS BIGINT[])) AS sequence,",
-        "unnest(CAST(? AS BIGINT[])) AS part) w ON w.here = e.tc_file",
+        "JOIN (SELECT unnest(CAST(? AS VARCHAR[])) AS path, unnest(CAST(? AS BIGINT[])) AS sequence,",
+        "unnest(CAST(? AS BIGINT[])) AS part) w ON w.path = e.tc_file",
         f"GROUP BY ALL) {name} ON {same}{place} AND {name}.sequence > written.sequence",
     )
     paths = [readable_path(file.path) for file in deletes]
-    parts = [places[file.partition] for file in deletes]
+    parts = [partition_numbers[file.partition] for file in deletes]
     return Fragment(" ".join(pieces), (paths, paths, [file.sequence_number for file in deletes], parts))

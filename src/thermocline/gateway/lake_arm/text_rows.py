@@ -1,4 +1,4 @@
-"""Rows given as Postgres text, encoded as the client asked for."""
+"""Encode rows in Postgres' text form in the format that the client requested."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from thermocline.gateway.wire.row_encoding import EncodedRows, ResultFormat, cop
 def encode_text_rows(
     rows: Sequence[Sequence[bytes | None]], fields: Sequence[Field], shape: ResultFormat
 ) -> EncodedRows:
-    """Rows given in text form, in the shape the client wants."""
+    """Encode rows of text values in the client's format."""
     if shape.is_copy:
         return copy_message(b"".join(copy_line(row) for row in rows), len(rows))
     binary = [at for at in range(len(fields)) if shape.is_binary(at)]
@@ -35,13 +35,13 @@ def _with_binary(row: list[bytes | None], fields: Sequence[Field], binary: Seque
 
 
 def concatenate_messages(messages: Sequence[bytes]) -> EncodedRows:
-    """Single messages as one piece."""
+    """Join messages into one piece."""
     offsets = np.cumsum([0, *(len(message) for message in messages)], dtype=np.int64)
     return EncodedRows(memoryview(b"".join(messages)), offsets)
 
 
 def text_to_binary(text: bytes, oid: int) -> bytes:
-    """One value in binary form, from Postgres' text of it."""
+    """One value in binary form, from its text form."""
     if oid in TEXT_OIDS:
         return text
     declared = COLUMN_TYPES_BY_OID.get(oid)

@@ -1,16 +1,20 @@
--- name: spanning_names
-select distinct table_name as name from thermocline.tables
+-- name: spanning_tables
+select coalesce(array_agg(distinct t.table_name::text), '{}') as names,
+       coalesce(array_agg(distinct c.oid::bigint) filter (where c.oid is not null), '{}') as seam_oids
+from thermocline.tables t
+left join pg_catalog.pg_namespace n on n.nspname = t.seam_schema
+left join pg_catalog.pg_class c on c.relnamespace = n.oid and c.relname = t.table_name and c.relkind = 'v'
 
 -- name: relations
 select w.n::int as position, r.oid::bigint, r.nspname::text as schema, r.relname::text as name, r.relkind::text as kind,
-       r.relrowsecurity as has_row_security, r.reltuples::float8 as estimated_rows,
+       r.reltuples::float8 as estimated_rows,
        t.id as table_id, t.schema_name as heap_schema, t.table_name as heap_name, t.object_name as delta_name,
        t.lake_namespace, t.lake_name, t.pk, t.tier_key, t.key_type, t.mode, c.t, c.s,
-       (select heap.relrowsecurity from pg_class heap where heap.oid = t.heap_oid) as heap_has_row_security,
+       t.heap_oid::bigint as heap_oid,
        (select jsonb_object_agg(k.name, k.field_id) from thermocline.columns k where k.table_id = t.id) as field_ids
 from unnest(%(schemas)s::text[], %(names)s::text[]) with ordinality w(nsp, rel, n)
 cross join lateral (
-    select k.oid, s.nspname, k.relname, k.relkind, k.relrowsecurity, k.reltuples
+    select k.oid, s.nspname, k.relname, k.relkind, k.reltuples
     from pg_class k
     join pg_namespace s on s.oid = k.relnamespace
     where k.relname = w.rel
@@ -50,7 +54,10 @@ select exists (select 1 from pg_proc p join pg_namespace s on s.oid = p.pronames
                  and p.proargtypes::oid[] <@ %(types)s::oid[])
     or exists (select 1 from pg_operator o join pg_namespace s on s.oid = o.oprnamespace
                where s.nspname = any(%(path)s::text[]) and s.nspname <> 'pg_catalog'
-                 and o.oprleft = any(%(types)s::oid[]) and o.oprright = any(%(types)s::oid[])) as is_shadowed
+                 and o.oprleft = any(%(types)s::oid[]) and o.oprright = any(%(types)s::oid[]))
+    or exists (select 1 from pg_cast k
+               where k.oid >= 16384 and k.castsource = any(%(types)s::oid[]) and k.casttarget = any(%(types)s::oid[]))
+    as is_shadowed
 
 -- name: default_is_c
 select case coalesce(to_jsonb(d) ->> 'datlocprovider', 'c')

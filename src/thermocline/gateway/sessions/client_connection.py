@@ -43,6 +43,7 @@ LAKE_DATABASE = "lake"
 """The database name that the foreign server connects to; clients of other databases are relayed."""
 
 _READ_BYTES = 65_536
+_REFUSED_SECONDS = 2.0
 _WRITE_BYTES = 262_144
 
 
@@ -55,7 +56,7 @@ class GatewayServices(Protocol):
     def lake_queries(self) -> LakeQueryService: ...
     @property
     def whole_queries(self) -> WholeQueryService: ...
-    def admit(self, connection: ClientConnection) -> bool: ...
+    def assign_key(self, connection: ClientConnection) -> None: ...
     def cancel(self, pid: int, secret: int) -> None: ...
     async def blocking(self, work: Callable[[], object]) -> object: ...
     async def read_verifier(self, user: str) -> str | None: ...
@@ -65,8 +66,17 @@ class GatewayServices(Protocol):
 class ClientConnection:
     """One client connection."""
 
-    def __init__(self, server: GatewayServices, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self,
+        server: GatewayServices,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        *,
+        refusal: str | None = None,
+    ) -> None:
+        """With a `refusal` the connection may cancel a statement of another, and is told why it is not served."""
         self.key = (0, 0)
+        self._refusal = refusal
         self._server = server
         self._reader = reader
         self._writer = writer
@@ -125,8 +135,13 @@ class ClientConnection:
             self._cancelling = asyncio.create_task(self._relay.cancel())
 
     async def _log_in(self) -> bool:
-        startup = await self._startup()
+        seconds = self._server.config.startup_timeout_seconds if self._refusal is None else _REFUSED_SECONDS
+        async with asyncio.timeout(seconds):
+            startup = await self._startup()
         if startup is None:
+            return False
+        if self._refusal is not None:
+            await self._send_fatal("53300", self._refusal)
             return False
         if self._server.config.tls_required and self._writer.get_extra_info("ssl_object") is None:
             await self._send_fatal("28000", "the gateway takes connections over TLS only")
@@ -138,13 +153,12 @@ class ClientConnection:
         if startup.minor > 0:
             unknown = [name for name, _ in startup.parameters if name.startswith("_pq_.")]
             await self._send(wire.negotiate_protocol_version(0, unknown))
-        if not self._server.admit(self):
-            await self._send_fatal("53300", "too many connections to the gateway")
-            return False
+        self._server.assign_key(self)
         try:
             if await self._is_relayed(startup, user):
                 return await self._log_in_relayed(startup, user)
             await self._authenticate(user)
+            self.session.log_in(user)
         except WrongCredentials:
             await self._send_fatal("28P01", f'password authentication failed for user "{user}"')
             return False
@@ -169,13 +183,11 @@ class ClientConnection:
         frames.feed(self._protocol.take_unread())
 
         async def next_frame() -> Frame | None:
-            while (frame := frames.next_frame()) is None:
+            while (frame := frames.next_login_frame()) is None:
                 data = await self._reader.read(_READ_BYTES)
                 if not data:
                     return None
                 frames.feed(data)
-            if not isinstance(frame, Frame):
-                raise ProtocolViolation("message of an impossible length")
             return frame
 
         upstream, pieces = await UpstreamConnection.open(await self._server.read_endpoint()), ServerFrameReader()

@@ -1,7 +1,6 @@
-"""Describe a client's statement: its columns and parameters, the session's state, and its constant expressions.
+"""Describe a client's statement: its columns and parameters and the session's state, then its constant expressions.
 
-All of it is asked on the client's own connection to Postgres, in one round trip, before it is decided who runs the
-statement.
+All of it is asked on the client's own connection to Postgres, before it is decided who runs the statement.
 """
 
 from __future__ import annotations
@@ -10,13 +9,16 @@ import logging
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
 from thermocline.errors import StatementRefused
+from thermocline.gateway.analysis.canonical_statement import CanonicalStatement
 from thermocline.gateway.sessions import session_probe
 from thermocline.gateway.sessions.relay_link import RelayLink
 from thermocline.gateway.sql.expressions.constants import TypedValue
 from thermocline.gateway.sql.parameters import decode_parameters
-from thermocline.gateway.sql.query.candidates import Candidate
+from thermocline.gateway.sql.query.candidates import Candidate, CanonicalQuery
+from thermocline.gateway.whole_query.session_state import SessionState
 from thermocline.gateway.whole_query.whole_query_service import WholeQueryRequest
 from thermocline.gateway.wire import frontend_messages
 from thermocline.gateway.wire.backend_frames import decode_data_row, decode_parameter_oids, decode_row_description
@@ -29,8 +31,8 @@ log = logging.getLogger(__name__)
 
 _OWN = f"thermocline_{secrets.token_hex(12)}_"
 """Prefix of the gateway's own prepared statements: random, so that no client uses one of these names."""
-PROBE_NAME, CONSTANTS_NAME, FINAL_STEP_NAME, EXPORT_NAME, SAVEPOINT_NAME = (
-    _OWN + suffix for suffix in ("probe", "constants", "finish", "export", "mark")
+PROBE_NAME, CONSTANTS_NAME, FINAL_STEP_NAME, EXPORT_NAME, SAVEPOINT_NAME, ANALYSIS_NAME = (
+    _OWN + suffix for suffix in ("probe", "constants", "finish", "export", "mark", "analysis")
 )
 _DESCRIBE_RESPONSES = 2
 """Describe of a statement is answered by ParameterDescription and by RowDescription or NoData."""
@@ -58,11 +60,37 @@ class ClientStatement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedStatement:
-    """Postgres' responses to the client's own messages, its RowDescription, and the request made of them."""
+    """Postgres' responses to the client's own messages, its RowDescription, and what they say."""
 
     client_responses: tuple[Frame, ...]
     description: Frame | None
-    request: WholeQueryRequest
+    session: SessionState
+    parameters: tuple[TypedValue, ...]
+    parameter_oids: tuple[int, ...]
+    column_oids: tuple[int, ...]
+    column_names: tuple[str, ...]
+
+    def request(
+        self,
+        statement: ClientStatement,
+        analysed: CanonicalStatement,
+        query: CanonicalQuery,
+        *,
+        computed: Sequence[TypedValue],
+        snapshot: str | None,
+    ) -> WholeQueryRequest:
+        return WholeQueryRequest(
+            candidate=statement.candidate,
+            statement=analysed,
+            query=query,
+            session=self.session,
+            parameters=self.parameters,
+            computed=tuple(computed),
+            column_oids=self.column_oids,
+            column_names=self.column_names,
+            is_text=not statement.shape.all_binary(len(self.column_oids)),
+            snapshot=snapshot,
+        )
 
 
 class LeftToPostgres(Exception):
@@ -98,7 +126,7 @@ class StatementDescriber:
         self._link = link
 
     async def describe(self, statement: ClientStatement) -> DescribedStatement:
-        """One round trip: describe the client's statement, probe the session, compute constant expressions."""
+        """One round trip: describe the client's statement and probe the session."""
         frames = await self._link.exchange(self._render(statement))
         failed = next((at for at, frame in enumerate(frames) if frame.tag == b"E"), None)
         if failed is not None:
@@ -115,22 +143,30 @@ class StatementDescriber:
                 client_responses=client_responses,
             ) from problem
 
+    async def compute_constants(self, query: CanonicalQuery, described: DescribedStatement) -> list[TypedValue]:
+        """The statement's constant expressions, computed in the client's session."""
+        if not query.constants:
+            return []
+        messages = render_own_query(CONSTANTS_NAME, _render_constants(query))
+        if self._link.status == "T":
+            # An error in a constant must not abort the client's transaction.
+            messages = [
+                *render_own_query(SAVEPOINT_NAME, f"savepoint {SAVEPOINT_NAME}"),
+                *messages,
+                *render_own_query(SAVEPOINT_NAME, f"release savepoint {SAVEPOINT_NAME}"),
+            ]
+        frames = await self._link.exchange(b"".join([*messages, SYNC]))
+        if any(frame.tag == b"E" for frame in frames):
+            await self._raise_own_failure(frames, described.client_responses, described.session.engine)
+        (row,) = (decode_data_row(frame) for frame in frames if frame.tag == b"D")
+        return session_probe.parse_constants(row)
+
     def _render(self, statement: ClientStatement) -> bytes:
         parts = [
             statement.prepared,
             frontend_messages.describe_statement(statement.name),
             *render_own_query(PROBE_NAME, session_probe.PROBE, [statement.name.encode() or None]),
         ]
-        if statement.candidate.constants:
-            constants = render_own_query(CONSTANTS_NAME, _render_constants(statement.candidate))
-            if self._link.status == "T":
-                # An error in a constant must not abort the client's transaction.
-                constants = [
-                    *render_own_query(SAVEPOINT_NAME, f"savepoint {SAVEPOINT_NAME}"),
-                    *constants,
-                    *render_own_query(SAVEPOINT_NAME, f"release savepoint {SAVEPOINT_NAME}"),
-                ]
-            parts += constants
         if statement.bind is None:
             # A simple query leaves neither an unnamed portal nor an unnamed statement.
             parts += [frontend_messages.close_portal(""), frontend_messages.close_statement("")]
@@ -138,18 +174,22 @@ class StatementDescriber:
 
     async def _raise_failure(self, statement: ClientStatement, frames: Sequence[Frame], failed: int) -> None:
         """Raises `RejectedByPostgres` for an error in the client's own messages, `LeftToPostgres` for one in ours."""
-        rejected = RejectedByPostgres(frames)
         own_from = statement.response_count + (1 if statement.bind is None else 0) + _DESCRIBE_RESPONSES
         if failed < own_from:
-            raise rejected
+            raise RejectedByPostgres(frames)
+        await self._raise_own_failure(frames, frames[: statement.response_count], _read_engine(frames))
+
+    async def _raise_own_failure(
+        self, frames: Sequence[Frame], client_responses: Sequence[Frame], engine: str
+    ) -> NoReturn:
+        errors = [frame for frame in frames if frame.tag == b"E"]
+        rejected = RejectedByPostgres([*client_responses, *errors])
         has_savepoint = any(frame.tag == b"C" and frame.body.startswith(b"SAVEPOINT") for frame in frames)
         await self._clean_up(to_savepoint=has_savepoint and self._link.status == "E" and not rejected.is_cancelled)
         if self._link.status == "E" or rejected.is_cancelled:
             raise rejected
         raise LeftToPostgres(
-            "Postgres did not answer the gateway's own questions",
-            client_responses=frames[: statement.response_count],
-            engine=_read_engine(frames),
+            "Postgres did not answer the gateway's own questions", client_responses=client_responses, engine=engine
         )
 
     async def _clean_up(self, *, to_savepoint: bool) -> None:
@@ -167,12 +207,12 @@ class StatementDescriber:
         await self._link.exchange(b"".join([*messages, SYNC]))
 
 
-def _render_constants(candidate: Candidate) -> str:
+def _render_constants(query: CanonicalQuery) -> str:
     """A query that computes the statement's constant expressions: text and type of each."""
     computed = ", ".join(
-        f"x{at}::pg_catalog.text, pg_catalog.pg_typeof(x{at})::pg_catalog.oid" for at in range(len(candidate.constants))
+        f"x{at}::pg_catalog.text, pg_catalog.pg_typeof(x{at})::pg_catalog.oid" for at in range(len(query.constants))
     )
-    listed = ", ".join(f"{text} as x{at}" for at, (_, text) in enumerate(candidate.constants))
+    listed = ", ".join(f"{text} as x{at}" for at, (_, text) in enumerate(query.constants))
     return f"select {computed} from (select {listed}) c"  # noqa: S608  # the statement's own constants
 
 
@@ -189,18 +229,15 @@ def _parse_described(
             "the prepared statement has another text", client_responses=client_responses, engine=session.engine
         )
     columns = decode_row_description(description) if description is not None else ()
-    request = WholeQueryRequest(
-        candidate=statement.candidate,
+    return DescribedStatement(
+        client_responses=client_responses,
+        description=description,
         session=session,
         parameters=_parse_bind(statement.bind, oids, client_responses, session.engine),
-        computed=tuple(session_probe.parse_constants(rows[1])) if statement.candidate.constants else (),
+        parameter_oids=tuple(oids),
         column_oids=tuple(column.type_oid for column in columns),
         column_names=tuple(column.name for column in columns),
-        is_prepared_earlier=statement.is_prepared_earlier,
-        is_text=not statement.shape.all_binary(len(columns)),
-        snapshot=None,
     )
-    return DescribedStatement(client_responses=client_responses, description=description, request=request)
 
 
 def _read_engine(frames: Sequence[Frame]) -> str:

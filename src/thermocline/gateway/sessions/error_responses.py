@@ -11,22 +11,27 @@ from thermocline.errors import (
     CandidatesTooLarge,
     GatewayBusy,
     LakeFileUnreadable,
+    LakeReadDenied,
     LakeTableNotServed,
     LakeTextUnreadable,
     PostgresUnreachable,
+    RowSecurityInLake,
     StatementRefused,
     StatementTooLarge,
     ThermoclineError,
     UnknownSnapshot,
     WholeQueryRefused,
 )
-from thermocline.gateway.lake_arm.row_sources import Cancelled
+from thermocline.gateway.executor.outcomes import Cancelled
+from thermocline.gateway.lake_arm.result_stream import ResultNotReadable
 from thermocline.gateway.wire.messages import error_response
 
 log = logging.getLogger(__name__)
 
 _SQLSTATES: tuple[tuple[type[ThermoclineError], str], ...] = (
     (LakeTableNotServed, "42P01"),
+    (LakeReadDenied, "42501"),
+    (RowSecurityInLake, "42501"),
     (UnknownSnapshot, "55000"),
     (LakeTextUnreadable, "22021"),
     (LakeFileUnreadable, "58030"),
@@ -54,6 +59,8 @@ def render_error(problem: Exception) -> bytes:
             return _error(problem.sqlstate, str(problem))
         case Cancelled():
             return _error("57014", "canceling statement due to user request")
+        case ResultNotReadable():
+            return _error("55000", "portal cannot be run", detail="Its result was closed before its last row.")
         case ThermoclineError():
             state = next((state for kind, state in _SQLSTATES if isinstance(problem, kind)), "58000")
             return _error(state, f"{problem.code}: {problem.message}", hint=problem.hint)
@@ -63,7 +70,9 @@ def render_error(problem: Exception) -> bytes:
             )
         case psycopg.Error():
             primary = problem.diag.message_primary or str(problem).strip() or "Postgres cannot be reached"
-            return _error(problem.sqlstate or "58000", primary, detail=_column_of(problem))
+            # libpq gives no SQLSTATE to a connection that it lost.
+            lost = "08006" if isinstance(problem, psycopg.OperationalError) else "58000"
+            return _error(problem.sqlstate or lost, primary, detail=_column_of(problem))
     log.error("internal error", exc_info=problem)
     return _error("XX000", f"internal error of the gateway: {type(problem).__name__}")
 

@@ -6,7 +6,8 @@ interrupted.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import logging
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import assert_never
 
@@ -15,9 +16,9 @@ from thermocline.gateway import metrics
 from thermocline.gateway.lake_arm.lake_query_service import LakeQueryService
 from thermocline.gateway.lake_arm.result_stream import ResultStream
 from thermocline.gateway.sessions.error_responses import SessionError, render_error
-from thermocline.gateway.sessions.open_portal import ROW_STATEMENTS, command_tag, open_portal
+from thermocline.gateway.sessions.open_portal import ROW_STATEMENTS, check_setting, command_tag, open_portal
 from thermocline.gateway.sessions.statement_control import StatementControl
-from thermocline.gateway.sessions.transaction import Cursor, Portal, PreparedStatement, Transaction
+from thermocline.gateway.sessions.transaction import Cursor, Portal, PreparedStatement, SizedByName, Transaction
 from thermocline.gateway.sql.parameters import decode_parameters, parse_parameters
 from thermocline.gateway.sql.syntax import statements
 from thermocline.gateway.wire import messages as wire
@@ -34,18 +35,16 @@ from thermocline.gateway.wire.messages import (
     Sync,
     Unsupported,
 )
+from thermocline.gateway.wire.protocol import MAX_MESSAGE_BYTES
 from thermocline.gateway.wire.row_encoding import ResultFormat, result_format_of
+
+log = logging.getLogger(__name__)
 
 Send = Callable[[bytes | memoryview], Awaitable[None]]
 
+_KEPT_BYTES = 2 * MAX_MESSAGE_BYTES
 _ALWAYS_ALLOWED = (statements.Rollback, statements.RollbackTo, statements.Commit)
-_FIXED_SETTINGS = {
-    "timezone": ("gmt", "utc", "etc/utc"),
-    "time zone": ("gmt", "utc"),
-    "datestyle": ("iso", "iso, mdy", "iso, ymd"),
-    "client_encoding": ("utf8", "utf-8", "unicode", "sql_ascii"),
-    "standard_conforming_strings": ("on",),
-}
+_MAX_OPEN_RESULTS = 2_048  # a statement of many subqueries over a foreign table opens a cursor for each
 
 
 class LakeSession:
@@ -56,23 +55,28 @@ class LakeSession:
         self._send_now = send
         self._control = control
         self._transaction = Transaction()
-        self._cursors: dict[str, Cursor] = {}
-        self._prepared: dict[str, PreparedStatement] = {}
-        self._portals: dict[str, Portal] = {}
+        self._cursors: SizedByName[Cursor] = SizedByName()
+        self._prepared: SizedByName[PreparedStatement] = SizedByName()
+        self._portals: SizedByName[Portal] = SizedByName()
         self._out = bytearray()
-        self._memory = lake_queries.connection_memory()
+        self._executor = lake_queries.session_executor()
+        self._login = ""
+
+    def log_in(self, login: str) -> None:
+        """The login whose rights every statement has; before it is known, nothing may be read."""
+        self._login = login
 
     async def answer(self, message: FrontendMessage) -> bool:
         """Process one message; False when the rest up to Sync must be skipped."""
         match message:
             case Query():
-                await self._answer_simple(message)
+                await self._process_simple(message)
                 return True
             case Sync():
                 await self._sync()
                 return True
         try:
-            await self._answer_extended(message)
+            await self._process_extended(message)
         except Exception as problem:
             await self._fail(problem)
             return False
@@ -84,11 +88,13 @@ class LakeSession:
 
     def close(self) -> None:
         """Close all cursors and portals; called from a thread."""
-        self._close_cursors(self._cursors.copy())
+        self._close_cursors(self._cursors.names())
         self._close_portals()
+        self._executor.close()
 
-    async def _answer_simple(self, query: Query) -> None:
+    async def _process_simple(self, query: Query) -> None:
         try:
+            await self._control.run_cleanup(partial(self._close_portal, ""))
             pieces = statements.split_statements(query.sql)
             if not pieces:
                 self._put(wire.EMPTY_QUERY)
@@ -100,13 +106,16 @@ class LakeSession:
             await self._fail(problem)
         await self._send_ready()
 
-    async def _answer_extended(self, message: FrontendMessage) -> None:
+    async def _process_extended(self, message: FrontendMessage) -> None:
         match message:
             case Parse():
-                self._prepared[message.name] = PreparedStatement(sql=message.sql, oids=message.parameter_oids)
+                self._prepared.pop(message.name)
+                prepared = PreparedStatement(sql=message.sql, oids=message.parameter_oids)
+                self._check_memory(prepared.size_bytes)
+                self._prepared.put(message.name, prepared)
                 self._put(wire.PARSE_COMPLETE)
             case Bind():
-                self._bind(message)
+                await self._bind(message)
             case Describe():
                 await self._describe(message)
             case Execute():
@@ -121,7 +130,7 @@ class LakeSession:
             case Unsupported():
                 raise StatementRefused("The gateway does not speak this part of the protocol.")
 
-    def _bind(self, message: Bind) -> None:
+    async def _bind(self, message: Bind) -> None:
         prepared = self._prepared.get(message.statement)
         if prepared is None:
             raise SessionError("26000", f"prepared statement {message.statement!r} does not exist")
@@ -130,19 +139,38 @@ class LakeSession:
             raise SessionError("42601", "cannot insert multiple commands into a prepared statement")
         statement = statements.parse_statement(pieces[0]) if pieces else None
         values = decode_parameters(message.parameters, message.parameter_formats, prepared.oids)
-        self._portals[message.portal] = Portal(
+        if not message.portal:
+            await self._control.run_cleanup(partial(self._close_portal, ""))
+        elif self._portals.get(message.portal) is not None:
+            raise SessionError("42P03", f'portal "{message.portal}" already exists')
+        self._check_open_results()
+        portal = Portal(
             statement=statement,
             parameters=values,
             oids=prepared.oids,
             formats=message.result_formats,
             text=prepared.sql,
         )
+        self._check_memory(portal.size_bytes)
+        self._portals.put(message.portal, portal)
         self._put(wire.BIND_COMPLETE)
 
+    def _check_memory(self, added_bytes: int) -> None:
+        """Refuse to keep more statements and parameters than a session may; a cursor keeps those of its portal."""
+        held_bytes = self._prepared.held_bytes + self._portals.held_bytes + self._cursors.held_bytes
+        if held_bytes + added_bytes > _KEPT_BYTES:
+            raise SessionError("53200", "the session keeps too many prepared statements, portals and cursors")
+
+    def _check_open_results(self) -> None:
+        """Each has file descriptors, which all sessions share."""
+        if len(self._cursors.names()) + len(self._portals.names()) >= _MAX_OPEN_RESULTS:
+            raise SessionError("54000", f"a session has at most {_MAX_OPEN_RESULTS} open cursors and portals")
+
     def _portal(self, name: str) -> Portal:
-        if name not in self._portals:
+        portal = self._portals.get(name)
+        if portal is None:
             raise SessionError("34000", f"portal {name!r} does not exist")
-        return self._portals[name]
+        return portal
 
     async def _describe(self, message: Describe) -> None:
         if message.kind == "S":
@@ -162,8 +190,10 @@ class LakeSession:
         if isinstance(statement, statements.Select):
             sql, oids = statement.sql, prepared.oids
             with self._control.statement(sql, counted=False):
-                described = await self._control.run_blocking(lambda: self._lake_queries.describe(sql, oids))
-            self._prepared[name] = PreparedStatement(sql=prepared.sql, oids=described.parameter_oids)
+                described = await self._control.run_blocking(
+                    lambda: self._lake_queries.describe(sql, oids, self._login)
+                )
+            self._prepared.put(name, PreparedStatement(sql=prepared.sql, oids=described.parameter_oids))
             self._put(wire.parameter_description(described.parameter_oids) + wire.row_description(described.fields))
             return
         nothing = (None,) * len(prepared.oids)
@@ -185,7 +215,9 @@ class LakeSession:
     async def _open(self, portal: Portal) -> ResultStream:
         if portal.stream is None:
             portal.stream = await self._control.run_blocking(
-                partial(open_portal, self._lake_queries, portal, self._transaction.analyzed, self._memory)
+                partial(
+                    open_portal, self._lake_queries, portal, self._transaction.analyzed, self._executor, self._login
+                )
             )
         return portal.stream
 
@@ -213,24 +245,32 @@ class LakeSession:
     async def _declare(self, statement: statements.DeclareCursor, portal: Portal) -> None:
         if self._transaction.status == "I":
             raise SessionError("25P01", "DECLARE CURSOR can only be used in transaction blocks")
-        if statement.name in self._cursors:
+        if self._cursors.get(statement.name) is not None:
             raise SessionError("42P03", f'cursor "{statement.name}" already exists')
+        self._check_open_results()
         constants = parse_parameters(portal.parameters, portal.oids)
         analyzed = frozenset(self._transaction.analyzed)
 
         def open_stream() -> ResultStream:
             return self._lake_queries.open_select(
-                statement.sql, constants, portal.parameters, analyzed=analyzed, memory=self._memory
+                statement.sql,
+                constants,
+                portal.parameters,
+                analyzed=analyzed,
+                executor=self._executor,
+                login=self._login,
             )
 
+        self._check_memory(portal.size_bytes)
         stream = await self._control.run_blocking(open_stream)
-        self._cursors[statement.name] = Cursor(open=open_stream, stream=stream)
+        self._cursors.put(statement.name, Cursor(open=open_stream, stream=stream, size_bytes=portal.size_bytes))
         self._put(wire.command_complete("DECLARE CURSOR"))
 
     def _cursor(self, name: str) -> Cursor:
-        if name not in self._cursors:
+        cursor = self._cursors.get(name)
+        if cursor is None:
             raise SessionError("34000", f'cursor "{name}" does not exist')
-        return self._cursors[name]
+        return cursor
 
     async def _fetch(self, statement: statements.Fetch, *, describe: bool, formats: tuple[int, ...]) -> None:
         stream = self._cursor(statement.name).stream
@@ -241,17 +281,13 @@ class LakeSession:
 
     async def _stream(self, portal: Portal, *, describe: bool, max_rows: int | None) -> None:
         stream = await self._open(portal)
-        try:
-            sent = await self._send_rows(
-                stream, describe=describe, max_rows=max_rows, shape=result_format_of(portal.formats)
-            )
-            if max_rows is not None and sent == max_rows:
-                self._put(wire.PORTAL_SUSPENDED)
-                return
-        except BaseException:
-            await self._control.run_cleanup(stream.close)
-            raise
-        await self._control.run_cleanup(stream.close)
+        sent = await self._send_rows(
+            stream, describe=describe, max_rows=max_rows, shape=result_format_of(portal.formats)
+        )
+        if max_rows is not None and sent == max_rows:
+            self._put(wire.PORTAL_SUSPENDED)
+            return
+        await self._control.run_cleanup(partial(_close_stream, stream))
         self._put(wire.command_complete(command_tag(portal.statement, sent)))
 
     async def _copy_out(self, portal: Portal) -> None:
@@ -261,24 +297,37 @@ class LakeSession:
             self._put(wire.copy_out_response(len(fields)))
             sent = await self._send_rows(stream, describe=False, max_rows=None, shape=ResultFormat(is_copy=True))
         finally:
-            await self._control.run_cleanup(stream.close)
+            await self._control.run_cleanup(partial(_close_stream, stream))
         self._put(wire.COPY_DONE + wire.command_complete(command_tag(portal.statement, sent)))
 
     async def _send_rows(
         self, stream: ResultStream, *, describe: bool, max_rows: int | None, shape: ResultFormat
     ) -> int:
-        """Send up to `max_rows` rows, one batch in memory at a time: the socket sets the pace."""
+        """Send up to `max_rows` rows. After a failure it is unknown which of them arrived, so the result stays
+        failed."""
+        stream.check_format(shape)
+        try:
+            return await self._send_batches(stream, describe=describe, max_rows=max_rows, shape=shape)
+        except BaseException as problem:
+            stream.fail(problem)
+            await self._control.run_cleanup(partial(_close_stream, stream))
+            raise
+
+    async def _send_batches(
+        self, stream: ResultStream, *, describe: bool, max_rows: int | None, shape: ResultFormat
+    ) -> int:
+        """One batch is in memory at a time: the socket sets the pace."""
         sent = 0
         if describe:
             fields = await self._control.run_blocking(stream.fields, stream)
             self._put(wire.row_description(fields, shape.formats))
         while max_rows is None or sent < max_rows:
+            self._control.check_interrupts()
             piece = stream.buffered(None if max_rows is None else max_rows - sent)
             if piece is None:
                 if not await self._control.run_blocking(partial(stream.advance, shape), stream):
                     break
                 continue
-            self._control.check_interrupts()
             data, rows = piece
             sent += rows
             await self._flush()
@@ -290,13 +339,14 @@ class LakeSession:
     def _run_command(self, statement: statements.Statement) -> None:
         match statement:
             case statements.SetParameter():
-                self._set(statement)
+                check_setting(statement.name, statement.value)
+                self._put(wire.command_complete("SET"))
             case statements.Begin():
                 self._transaction.status = "T"
                 self._put(wire.command_complete(statement.tag))
             case statements.Commit() | statements.Rollback():
                 kept = isinstance(statement, statements.Commit) and self._transaction.status != "E"
-                self._close_cursors(self._cursors.copy())
+                self._close_cursors(self._cursors.names())
                 self._close_portals()
                 self._transaction = Transaction()
                 self._put(wire.command_complete("COMMIT" if kept else "ROLLBACK"))
@@ -304,18 +354,17 @@ class LakeSession:
                 self._savepoint(statement)
             case statements.RewindCursor():
                 cursor = self._cursor(statement.name)
-                cursor.stream.close()
-                cursor.stream = cursor.open()
+                stream, cursor.stream = cursor.stream, cursor.open()
+                _close_stream(stream)
                 self._put(wire.command_complete("MOVE 0"))
             case statements.CloseCursor():
-                names = (
-                    self._cursors.copy() if statement.name is None else {statement.name: self._cursor(statement.name)}
-                )
-                self._close_cursors(names)
+                if statement.name is not None:
+                    self._cursor(statement.name)
+                self._close_cursors(self._cursors.names() if statement.name is None else (statement.name,))
                 self._put(wire.command_complete("CLOSE CURSOR"))
             case statements.Deallocate():
                 if statement.everything:
-                    self._prepared.clear()
+                    self._prepared = SizedByName()
                 self._put(wire.command_complete(statement.tag))
             case (
                 statements.DeclareCursor()
@@ -331,44 +380,39 @@ class LakeSession:
             case _:
                 assert_never(statement)
 
-    def _set(self, statement: statements.SetParameter) -> None:
-        allowed = _FIXED_SETTINGS.get(statement.name)
-        if allowed is not None and statement.value.lower() not in allowed:
-            raise SessionError("0A000", f"the gateway keeps {statement.name} at {allowed[0].upper()}")
-        self._put(wire.command_complete("SET"))
-
     def _savepoint(self, statement: statements.Savepoint | statements.Release | statements.RollbackTo) -> None:
         match statement:
             case statements.Savepoint():
-                self._transaction.save(statement.name, frozenset(self._cursors))
+                self._transaction.save(statement.name, frozenset(self._cursors.names()))
                 tag = "SAVEPOINT"
             case statements.Release():
                 self._transaction.release(statement.name)
                 tag = "RELEASE"
             case statements.RollbackTo():
                 kept = self._transaction.roll_back_to(statement.name)
-                self._close_cursors({name: cursor for name, cursor in self._cursors.items() if name not in kept})
+                self._close_cursors(name for name in self._cursors.names() if name not in kept)
                 tag = "ROLLBACK"
         self._put(wire.command_complete(tag))
 
-    def _close_cursors(self, cursors: dict[str, Cursor]) -> None:
-        for name, cursor in cursors.items():
-            self._cursors.pop(name, None)
-            cursor.stream.close()
+    def _close_cursors(self, names: Iterable[str]) -> None:
+        for name in names:
+            if (cursor := self._cursors.pop(name)) is not None:
+                _close_stream(cursor.stream)
 
     def _close_portals(self) -> None:
-        portals, self._portals = self._portals, {}
-        for portal in portals.values():
-            if portal.stream is not None:
-                portal.stream.close()
+        for name in self._portals.names():
+            self._close_portal(name)
+
+    def _close_portal(self, name: str) -> None:
+        portal = self._portals.pop(name)
+        if portal is not None and portal.stream is not None:
+            _close_stream(portal.stream)
 
     def _forget_named(self, message: Close) -> None:
         if message.kind == "S":
-            self._prepared.pop(message.name, None)
+            self._prepared.pop(message.name)
             return
-        portal = self._portals.pop(message.name, None)
-        if portal is not None and portal.stream is not None:
-            portal.stream.close()
+        self._close_portal(message.name)
 
     async def _sync(self) -> None:
         """Always answer a Sync by ReadyForQuery; the client waits for it."""
@@ -395,3 +439,11 @@ class LakeSession:
     async def _send_ready(self) -> None:
         self._put(wire.ready_for_query(self._transaction.status))
         await self._flush()
+
+
+def _close_stream(stream: ResultStream) -> None:
+    """Close a result. A failure is logged and never keeps the other results of the session open."""
+    try:
+        stream.close()
+    except Exception as problem:
+        log.exception("a result could not be closed: %s", problem)

@@ -45,25 +45,27 @@ class UpstreamLogin:
         self._pieces = pieces
         self._client = client
         self._waiting: list[Frame] = []
-        self._asked = False
+        self._is_password_checked = False
         self.parameters: list[Frame] = []
         """ParameterStatus messages that Postgres sent after the login."""
 
     async def run(self, key: tuple[int, int]) -> bool:
         """True when Postgres accepted the client; the client gets the gateway's own cancel key."""
-        asks_itself = self._client.encrypted and self._upstream.endpoint.tls is not None
+        runs_scram = self._client.encrypted and self._upstream.endpoint.tls is not None
         while True:
             frame = await self._next()
             match frame.tag:
                 case b"R":
                     (code,) = struct.unpack_from(">i", frame.body)
                     if code == _OK:
-                        if not self._asked:
+                        if not self._is_password_checked:
                             await self._client.send(render_fatal("28000", _NO_PASSWORD))
                             return False
                         await self._client.send(frame.data)
-                        return await self._greeted(key)
-                    if not await (self._prove() if asks_itself and code == _SASL else self._pass_on(code, frame)):
+                        return await self._finish_startup(key)
+                    if not await (
+                        self._run_scram() if runs_scram and code == _SASL else self._forward_exchange(code, frame)
+                    ):
                         return False
                 case b"E":
                     await self._client.send(frame.data)
@@ -71,7 +73,7 @@ class UpstreamLogin:
                 case _:
                     await self._client.send(frame.data)
 
-    async def _greeted(self, key: tuple[int, int]) -> bool:
+    async def _finish_startup(self, key: tuple[int, int]) -> bool:
         while True:
             frame = await self._next()
             if frame.tag == b"K":
@@ -84,7 +86,7 @@ class UpstreamLogin:
             if frame.tag in (b"Z", b"E"):
                 return frame.tag == b"Z"
 
-    async def _pass_on(self, code: int, frame: Frame) -> bool:
+    async def _forward_exchange(self, code: int, frame: Frame) -> bool:
         """Forward Postgres' authentication request to the client and the response to Postgres."""
         if code == _SASL:
             # Channel binding ends at the gateway, so it is not offered.
@@ -98,28 +100,28 @@ class UpstreamLogin:
             return False
         if code == _SASL_FINAL:
             return True
-        answer = await self._client.read()
-        if answer is None or answer.tag != b"p":
+        response = await self._client.read()
+        if response is None or response.tag != b"p":
             return False
-        self._asked = True
-        await self._upstream.send(answer.data)
+        self._is_password_checked = True
+        await self._upstream.send(response.data)
         return True
 
-    async def _prove(self) -> bool:
+    async def _run_scram(self) -> bool:
         """Ask the client for its password over TLS and run SCRAM with Postgres; the password is not kept."""
         await self._client.send(wire.encode(b"R", struct.pack(">i", _CLEARTEXT)))
-        answer = await self._client.read()
-        if answer is None or answer.tag != b"p":
+        response = await self._client.read()
+        if response is None or response.tag != b"p":
             return False
-        self._asked = True
-        password = answer.body.rstrip(b"\0").decode("utf-8", "replace")
+        self._is_password_checked = True
+        password = response.body.rstrip(b"\0").decode("utf-8", "replace")
         scram_client = ScramClient([MECHANISM], self._client.user, password)
         first = scram_client.get_client_first().encode()
         await self._upstream.send(wire.encode(b"p", wire.text(MECHANISM) + struct.pack(">i", len(first)) + first))
         try:
-            scram_client.set_server_first(await self._sasl(_SASL_CONTINUE))
+            scram_client.set_server_first(await self._next_sasl(_SASL_CONTINUE))
             await self._upstream.send(wire.encode(b"p", scram_client.get_client_final().encode()))
-            scram_client.set_server_final(await self._sasl(_SASL_FINAL))
+            scram_client.set_server_final(await self._next_sasl(_SASL_FINAL))
         except ScramException:
             await self._client.send(
                 render_fatal("28P01", f'password authentication failed for user "{self._client.user}"')
@@ -130,12 +132,12 @@ class UpstreamLogin:
             return False
         return True
 
-    async def _sasl(self, wanted: int) -> str:
+    async def _next_sasl(self, expected: int) -> str:
         frame = await self._next()
         if frame.tag == b"E":
             raise _Refused(frame)
         (code,) = struct.unpack_from(">i", frame.body)
-        if frame.tag != b"R" or code != wanted:
+        if frame.tag != b"R" or code != expected:
             raise PostgresUnreachable("Postgres answered a login in a way the gateway does not know.")
         return frame.body[4:].decode()
 

@@ -9,10 +9,12 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 
-from thermocline.errors import WholeQueryRefused
+from thermocline.core.messages.nearest import render_nearest
+from thermocline.errors import ExecutorCrashed, WholeQueryRefused
 from thermocline.gateway import metrics
+from thermocline.gateway.executor.outcomes import Cancelled
 from thermocline.gateway.lake_arm.result_stream import ResultStream
-from thermocline.gateway.lake_arm.row_sources import Cancelled, ConstantRows
+from thermocline.gateway.lake_arm.row_sources import ConstantRows
 from thermocline.gateway.sessions.describe_statement import (
     EXPORT_NAME,
     FINAL_STEP_NAME,
@@ -25,12 +27,15 @@ from thermocline.gateway.sessions.describe_statement import (
 )
 from thermocline.gateway.sessions.error_responses import SessionError
 from thermocline.gateway.sessions.relay_link import LinkClosed, RelayLink
+from thermocline.gateway.sessions.statement_analysis import Analysis, StatementAnalyser
 from thermocline.gateway.sessions.statement_control import StatementControl
-from thermocline.gateway.sql.query.candidates import Candidate, may_read_spanning, parse_candidate
+from thermocline.gateway.sql.query.candidates import Candidate, may_read_spanning, parse_canonical, read_candidate
 from thermocline.gateway.sql.values import NotProvable
 from thermocline.gateway.whole_query.whole_query_service import (
+    DefinitionsChanged,
     NotSpanning,
     WholeQuery,
+    WholeQueryRequest,
     WholeQueryService,
 )
 from thermocline.gateway.wire import frontend_messages
@@ -46,7 +51,15 @@ Send = Callable[[bytes | memoryview], Awaitable[None]]
 
 _SYNCS_PER_TIMEOUT = 4
 _ENGINES = ("auto", "duckdb", "postgres")
-_PASSED_ON = (Cancelled, SessionError, LinkClosed, ConnectionError)
+_PASSED_ON = (
+    Cancelled,
+    ExecutorCrashed,
+    SessionError,
+    LinkClosed,
+    ConnectionError,
+    LeftToPostgres,
+    RejectedByPostgres,
+)
 
 
 class QueryInterceptor:
@@ -58,17 +71,23 @@ class QueryInterceptor:
         self._send = send
         self._control = control
         self._describer = StatementDescriber(link)
+        self._analyser = StatementAnalyser(link, queries)
         self.is_computing = False
 
+    async def open(self) -> None:
+        """Prepare the session, before the client's first message."""
+        spanning = await self._control.run_blocking(self._queries.spanning_tables)
+        if spanning.names:
+            await self._analyser.open()
+
     async def candidate(self, sql: str) -> Candidate | None:
-        """The parsed statement, when it may read a spanning table and the link can be used."""
+        """The statement, when it may read a spanning table and the link can be used."""
         if not self._link.is_idle or self._link.status == "E" or not self._link.is_utf8:
             return None
-        names = await self._control.run_blocking(self._queries.spanning_names)
-        if not may_read_spanning(sql, names):
+        spanning = await self._control.run_blocking(self._queries.spanning_tables)
+        if not may_read_spanning(sql, spanning.names):
             return None
-        found = await self._control.run_blocking(partial(parse_candidate, sql))
-        return found if isinstance(found, Candidate) else None
+        return await self._control.run_blocking(partial(read_candidate, sql))
 
     def cancel(self) -> None:
         self._control.cancel()
@@ -89,9 +108,10 @@ class QueryInterceptor:
             timer: asyncio.TimerHandle | None = None
             try:
                 described = await self._describer.describe(statement)
-                if seconds := described.request.session.timeout_seconds:
+                if seconds := described.session.timeout_seconds:
                     timer = asyncio.get_running_loop().call_later(seconds, expire)
-                return await self._execute(statement, described)
+                session = self._analyser.without_own_xid(described.session)
+                return await self._execute(statement, replace(described, session=session))
             except Cancelled:
                 if expired:
                     raise SessionError("57014", "canceling statement due to statement timeout") from None
@@ -129,26 +149,32 @@ class QueryInterceptor:
                 await syncing
 
     async def _execute(self, statement: ClientStatement, described: DescribedStatement) -> bytes:
-        session = described.request.session
+        session = described.session
         decline = partial(LeftToPostgres, client_responses=described.client_responses, engine=session.engine)
         if session.engine not in _ENGINES:
-            raise WholeQueryRefused(f"thermocline.engine is {session.engine!r}; it may be auto, duckdb or postgres.")
+            raise WholeQueryRefused(
+                f"thermocline.engine is {session.engine!r}; it may be auto, duckdb or postgres.",
+                hint=render_nearest(session.engine, _ENGINES),
+            )
         if session.engine == "postgres":
             raise decline("thermocline.engine is postgres")
         if described.description is None:
             raise decline("the statement returns no rows", silent=True)
-        if self._link.status == "T" and session.isolation == "repeatable read":
-            if self._link.has_savepoint or session.has_written:
-                raise decline("the transaction has savepoints or has written")
-            described = replace(described, request=replace(described.request, snapshot=await self._export_snapshot()))
-        query = WholeQuery(self._queries, described.request)
+        if self._link.status == "T" and session.isolation == "repeatable read" and self._link.has_savepoint:
+            raise decline("the transaction has savepoints")
+        query: WholeQuery | None = None
         try:
             try:
-                async with self.keep_awake(described.request.session.idle_seconds):
+                analysis = await self._analyse(statement, described)
+                query = WholeQuery(self._queries, await self._request(statement, described, analysis))
+                async with self.keep_awake(session.idle_seconds):
                     ready = await self._open(statement, described, query)
             except NotSpanning:
                 raise decline("no spanning table is read", silent=True) from None
             except NotProvable as why:
+                self._control.check_interrupts()
+                if isinstance(why, DefinitionsChanged) and analysis.key is not None:
+                    self._queries.analyses.drop(analysis.key)
                 raise decline(str(why)) from why
             except _PASSED_ON:
                 raise
@@ -158,7 +184,35 @@ class QueryInterceptor:
                 raise decline(f"the gateway failed at it ({type(problem).__name__})") from problem
             return await ready()
         finally:
-            await self._control.run_cleanup(query.close)
+            if query is not None:
+                await self._control.run_cleanup(query.close)
+
+    async def _analyse(self, statement: ClientStatement, described: DescribedStatement) -> Analysis:
+        """The statement as Postgres reads it; `NotSpanning` where it reads no spanning table."""
+        analysis = await self._analyser.analyse(
+            statement.candidate.sql,
+            described,
+            is_prepared_earlier=statement.is_prepared_earlier,
+            may_wait=described.session.engine == "duckdb",
+        )
+        spanning = await self._control.run_blocking(self._queries.spanning_tables)
+        if spanning.seam_oids.isdisjoint(analysis.statement.relation_oids):
+            raise NotSpanning
+        if analysis.statement.has_own_objects:
+            raise NotProvable("functions, operators or types that are not Postgres' own are left to it")
+        return analysis
+
+    async def _request(
+        self, statement: ClientStatement, described: DescribedStatement, analysis: Analysis
+    ) -> WholeQueryRequest:
+        """What DuckDB is to compute; constant expressions and the snapshot of a transaction come from Postgres."""
+        query = await self._control.run_blocking(partial(parse_canonical, analysis.statement.text))
+        if (reason := query.unsupported_reason or described.session.why_not_here()) is not None:
+            raise NotProvable(reason)
+        computed = await self._describer.compute_constants(query, described)
+        is_repeatable = self._link.status == "T" and described.session.isolation == "repeatable read"
+        snapshot = await self._export_snapshot() if is_repeatable else None
+        return described.request(statement, analysis.statement, query, computed=computed, snapshot=snapshot)
 
     async def _open(
         self, statement: ClientStatement, described: DescribedStatement, query: WholeQuery
@@ -171,7 +225,7 @@ class QueryInterceptor:
         if query.plan is not None and query.plan.final_step is not None:
             arrays = await self._control.run_blocking(query.arrays, query)
             return partial(self._run_final_step, statement, described, query.plan.final_step.sql, arrays)
-        stream = ResultStream(query.rows([Field(name="", type_oid=oid) for oid in described.request.column_oids]))
+        stream = ResultStream(query.rows([Field(name="", type_oid=oid) for oid in described.column_oids]))
         await self._control.run_blocking(partial(stream.advance, statement.shape), stream)
         return partial(self._send_stream, statement, described, stream)
 
@@ -198,7 +252,7 @@ class QueryInterceptor:
     ) -> bytes:
         await self._send_responses(statement, described)
         try:
-            async with self.keep_awake(described.request.session.idle_seconds):
+            async with self.keep_awake(described.session.idle_seconds):
                 sent = await self._send_rows(stream, statement.shape)
         except _PASSED_ON:
             raise

@@ -17,6 +17,10 @@ from thermocline.gateway.sessions.upstream import UpstreamConnection
 from thermocline.gateway.wire.frames import DataChunk, Frame, FramePart, ServerFrameReader
 
 _ALWAYS_PASSED = (b"A", b"N", b"S")
+_READING_TAGS = frozenset(
+    {b"SELECT", b"SHOW", b"SET", b"RESET", b"BEGIN", b"START", b"SAVEPOINT", b"RELEASE", b"ROLLBACK", b"FETCH"}
+)
+"""Tags of commands that change no catalog; whether a SELECT wrote rows, its locks say."""
 
 Send = Callable[[bytes | memoryview], Awaitable[None]]
 Status = Literal["I", "T", "E"]
@@ -48,6 +52,7 @@ class RelayLink:
         self._copying = False
         self.status: Status = "I"
         self.has_savepoint = False
+        self.changes_count = 0
         self._parameters: dict[str, str] = {}
 
     @property
@@ -148,8 +153,10 @@ class RelayLink:
                     self.has_savepoint = False
             case b"S":
                 self.record_parameter(frame)
-            case b"C" if frame.body.startswith(b"SAVEPOINT") and self._held is None:
-                self.has_savepoint = True
+            case b"C" if self._held is None or b"C" in self._held.passed:
+                word = frame.body.rstrip(b"\0").split(b" ")[0]
+                self.has_savepoint = self.has_savepoint or word == b"SAVEPOINT"
+                self.changes_count += word not in _READING_TAGS
             case b"G" | b"W":
                 # Postgres drops a Sync that comes while it takes rows.
                 self._copying, self._syncs = True, 0

@@ -21,6 +21,7 @@ from thermocline.gateway.wire.extended_batch import ExtendedBatch, decode_prepar
 from thermocline.gateway.wire.frames import ClientFrameReader, Frame, FramePart
 from thermocline.gateway.wire.frontend_messages import SYNC
 from thermocline.gateway.wire.messages import ProtocolViolation, notice, ready_for_query
+from thermocline.runtime.memory.bounded_cache import BoundedCache
 
 ReadClient = Callable[[], Awaitable[bytes]]
 
@@ -28,7 +29,8 @@ _EXTENDED = frozenset({b"P", b"B", b"D", b"E", b"C"})
 _TERMINATE = b"X"
 _ANSWERS = frozenset({b"D", b"C", b"I", b"E", b"s", b"H", b"c", b"G", b"T", b"n"})
 _MAX_HELD_BYTES = 1_000_000
-_MAX_PREPARED = 10_000
+_PREPARED_BYTES = 4_000_000
+_PREPARED_ENTRY_BYTES = 200
 _READ_AHEAD = 16
 
 
@@ -52,7 +54,8 @@ class RelaySession:
         self._held: list[Frame] = []
         self._held_bytes = 0
         self._is_passthrough = False
-        self._prepared: dict[str, str] = {}
+        # A statement whose text is forgotten runs in Postgres, which has it.
+        self._prepared: BoundedCache[str, str] = BoundedCache(max_bytes=_PREPARED_BYTES)
         self._is_idle = False
         self._is_closing = False
         self._processing: asyncio.Task[None] | None = None
@@ -96,6 +99,11 @@ class RelaySession:
         await self._received.put(b"")
 
     async def _process_messages(self) -> None:
+        if self._interceptor is not None:
+            try:
+                await self._interceptor.open()
+            except LinkClosed:
+                return
         while True:
             frame = self._frames.next_frame()
             if frame is None:
@@ -157,11 +165,12 @@ class RelaySession:
 
     def _record_prepared(self, frames: Sequence[Frame]) -> None:
         for frame in frames:
-            if (made := decode_prepared(frame)) is not None and len(self._prepared) < _MAX_PREPARED:
-                self._prepared[made[0]] = made[1]
+            if (made := decode_prepared(frame)) is not None:
+                name, text = made
+                self._prepared.put(name, text, 4 * (len(name) + len(text)) + _PREPARED_ENTRY_BYTES)
 
     async def _query(self, frame: Frame) -> None:
-        self._prepared.pop("", None)
+        self._prepared.forget("")
         interceptor, sql = self._interceptor, _text_of(frame)
         candidate = await interceptor.candidate(sql) if interceptor is not None and sql is not None else None
         if interceptor is None or sql is None or candidate is None:
@@ -187,7 +196,7 @@ class RelaySession:
     async def _batch(self) -> bool:
         """Run the held messages; False when they have to be forwarded."""
         interceptor = self._interceptor
-        batch = read_batch(self._held, self._prepared) if interceptor is not None else None
+        batch = read_batch(self._held, self._prepared.read) if interceptor is not None else None
         candidate = await interceptor.candidate(batch.sql) if interceptor is not None and batch is not None else None
         if interceptor is None or batch is None or candidate is None:
             return False

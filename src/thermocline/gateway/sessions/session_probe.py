@@ -14,9 +14,19 @@ _COLUMNS = {
     "role": "current_user::pg_catalog.text",
     "schemas": "pg_catalog.current_schemas(true)::pg_catalog.text",
     "xid": "pg_catalog.pg_current_xact_id_if_assigned()::pg_catalog.text",
+    "holds_locks": "case when pg_catalog.pg_current_xact_id_if_assigned() is not null then exists"
+    " (select from pg_catalog.pg_locks l where l.pid operator(pg_catalog.=) pg_catalog.pg_backend_pid()"
+    " and l.locktype operator(pg_catalog.=) 'relation'"
+    " and l.mode operator(pg_catalog.<>) 'AccessShareLock' and l.mode operator(pg_catalog.<>) 'RowShareLock')"
+    " else false end",
     "engine": "pg_catalog.current_setting('thermocline.engine', true)",
     "prepared_text": "(select p.statement from pg_catalog.pg_prepared_statements p"
     " where p.name operator(pg_catalog.=) $1)",
+    "temporary_schema": "(select n.nspname::pg_catalog.text from pg_catalog.pg_namespace n"
+    " where n.oid operator(pg_catalog.=) pg_catalog.pg_my_temp_schema())",
+    "has_temporary_objects": "exists (select from pg_catalog.pg_depend d"
+    " where d.refclassid operator(pg_catalog.=) 'pg_catalog.pg_namespace'::pg_catalog.regclass"
+    " and d.refobjid operator(pg_catalog.=) pg_catalog.pg_my_temp_schema())",
 } | {
     name: f"pg_catalog.current_setting('{name}')"
     for name in (
@@ -33,6 +43,8 @@ _COLUMNS = {
         "array_nulls",
         "idle_session_timeout",
         "idle_in_transaction_session_timeout",
+        "IntervalStyle",
+        "transaction_read_only",
     )
 }
 # Every name is qualified: the session's search path must not decide which function is called.
@@ -83,6 +95,13 @@ def parse_probe_row(row: Sequence[bytes | None]) -> SessionState:
         array_nulls=setting["array_nulls"] == "on",
         idle_seconds=min((seconds for seconds in timeouts if seconds), default=0.0),
         prepared_text=found["prepared_text"],
+        time_zone=setting["TimeZone"],
+        interval_style=setting["IntervalStyle"],
+        is_read_only=setting["transaction_read_only"] == "on",
+        temporary_schema=found["temporary_schema"],
+        has_temporary_objects=setting["has_temporary_objects"] == "t",
+        xid=found["xid"],
+        holds_locks=setting["holds_locks"] == "t",
     )
 
 

@@ -1,20 +1,24 @@
 """Runs the blocking work of a session in threads, with cancel requests, disconnects and statement timeouts.
 
 The event loop waits for the work and for an interrupt at once. The interrupt is repeated until the work ends, so one
-that comes before the work can be interrupted is not lost. Cleanup is never interrupted.
+that comes before the work can be interrupted is not lost. Cleanup is never interrupted. A session that ends waits for
+both: work that goes on in its thread would take connections and executors that nobody returns.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
+import re
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Protocol, TypeVar, cast
 
+from thermocline.errors import ExecutorCrashed
 from thermocline.gateway import metrics
-from thermocline.gateway.lake_arm.row_sources import Cancelled
+from thermocline.gateway.executor.outcomes import Cancelled
 from thermocline.gateway.sessions.error_responses import SessionError
 
 log = logging.getLogger(__name__)
@@ -24,6 +28,7 @@ RunBlocking = Callable[[Callable[[], object]], Awaitable[object]]
 
 _REPEAT_SECONDS = 0.2
 _SHOWN_CHARACTERS = 300
+_CONSTANT = re.compile(r"'(?:[^']|'')*'|\b\d[\d.]*\b")
 
 
 class Interruptible(Protocol):
@@ -60,6 +65,10 @@ class StatementControl:
         except Cancelled:
             outcome = "cancelled"
             raise
+        except ExecutorCrashed as crash:
+            outcome = "crashed"
+            log.error("statement %s failed: %s", fingerprint(text), crash)
+            raise
         finally:
             self._stop = self._deadline = None
             seconds = time.monotonic() - begun
@@ -85,13 +94,17 @@ class StatementControl:
         if self._stop is not None:
             waiting.add(cast("asyncio.Future[object]", self._stop))
         left = None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
-        await asyncio.wait(waiting, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-        if task.done():
-            return cast(T, task.result())
-        while not task.done():
-            if running is not None:
-                running.interrupt()
-            await asyncio.wait({task}, timeout=_REPEAT_SECONDS)
+        try:
+            await asyncio.wait(waiting, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                return cast(T, task.result())
+            while not task.done():
+                if running is not None:
+                    running.interrupt()
+                await asyncio.wait({task}, timeout=_REPEAT_SECONDS)
+        except asyncio.CancelledError:
+            await _wait_to_the_end(task, running)
+            raise
         task.exception()
         if self._stop is not None and self._stop.done():
             raise Cancelled
@@ -99,7 +112,28 @@ class StatementControl:
 
     async def run_cleanup(self, work: Callable[[], None]) -> None:
         """Run cleanup, which neither a cancel nor the timeout interrupts."""
-        await self._run_blocking(work)
+        task = asyncio.ensure_future(self._run_blocking(work))
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            await _wait_to_the_end(task)
+            raise
+
+
+async def _wait_to_the_end(task: asyncio.Future[object], running: Interruptible | None = None) -> None:
+    """The session was told to end: interrupt its work, and wait however often it is told again."""
+    while not task.done():
+        if running is not None:
+            running.interrupt()
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait({task}, timeout=_REPEAT_SECONDS)
+    if not task.cancelled():
+        task.exception()
+
+
+def fingerprint(text: str) -> str:
+    """Twelve hex digits that statements have in common if they differ in constants and spaces only."""
+    return hashlib.sha256(_CONSTANT.sub("?", " ".join(text.split())).encode()).hexdigest()[:12]
 
 
 def _timed_out() -> SessionError:

@@ -4,12 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Generic, Literal, Protocol, TypeVar
 
 from thermocline.core.names import TableName
 from thermocline.gateway.lake_arm.result_stream import ResultStream
 from thermocline.gateway.sessions.error_responses import SessionError
 from thermocline.gateway.sql.syntax.statements import Statement
+
+_ENTRY_BYTES = 500
+_VALUE_BYTES = 50
+
+
+class Sized(Protocol):
+    """What knows how many bytes it takes."""
+
+    @property
+    def size_bytes(self) -> int: ...
+
+
+S = TypeVar("S", bound=Sized)
+
+
+class SizedByName(Generic[S]):
+    """What a session keeps, by name, with the bytes of all of it."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, S] = {}
+        self.held_bytes = 0
+
+    def get(self, name: str) -> S | None:
+        return self._kept.get(name)
+
+    def put(self, name: str, kept: S) -> None:
+        self.pop(name)
+        self._kept[name] = kept
+        self.held_bytes += kept.size_bytes
+
+    def pop(self, name: str) -> S | None:
+        found = self._kept.pop(name, None)
+        if found is not None:
+            self.held_bytes -= found.size_bytes
+        return found
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._kept)
 
 
 @dataclass(slots=True)
@@ -18,6 +56,8 @@ class Cursor:
 
     open: Callable[[], ResultStream]
     stream: ResultStream
+    size_bytes: int
+    """What its statement and parameters take."""
 
 
 @dataclass(slots=True)
@@ -31,6 +71,11 @@ class Portal:
     formats: tuple[int, ...] = ()
     text: str = ""
 
+    @property
+    def size_bytes(self) -> int:
+        """What its statement and parameters take, about."""
+        return _ENTRY_BYTES + 2 * len(self.text) + sum(_VALUE_BYTES + len(value or b"") for value in self.parameters)
+
 
 @dataclass(slots=True)
 class PreparedStatement:
@@ -38,6 +83,11 @@ class PreparedStatement:
 
     sql: str
     oids: tuple[int, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """What it takes, about."""
+        return _ENTRY_BYTES + len(self.sql) + _VALUE_BYTES * len(self.oids)
 
 
 @dataclass(slots=True)

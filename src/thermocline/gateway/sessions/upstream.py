@@ -9,12 +9,11 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from psycopg.conninfo import conninfo_to_dict
-
 from thermocline.errors import PostgresUnreachable
 from thermocline.gateway.lake_arm.catalog_reader import CatalogReader
 from thermocline.gateway.wire.frontend_messages import TERMINATE
 from thermocline.gateway.wire.messages import text
+from thermocline.runtime import pg
 
 _READ_BYTES = 262_144
 _CONNECT_SECONDS = 5
@@ -33,29 +32,34 @@ class PostgresEndpoint:
     tls: ssl.SSLContext | None
 
 
-def read_endpoint(catalog: CatalogReader, dsn: str) -> PostgresEndpoint:
+def read_endpoint(catalog: CatalogReader) -> PostgresEndpoint:
     """Read from a connection of the gateway's own; blocks."""
     with catalog.connection() as conn:
-        encrypted = bool(conn.pgconn.ssl_in_use)
-        return PostgresEndpoint(
-            host=conn.info.host, port=conn.info.port, database=conn.info.dbname, tls=_tls(dsn) if encrypted else None
-        )
+        found = pg.read_endpoint(conn)
+    return PostgresEndpoint(host=found.host, port=found.port, database=found.dbname, tls=tls_context(found.tls))
 
 
-def _tls(dsn: str) -> ssl.SSLContext:
-    """libpq's rules: `verify-full` checks name and chain, `verify-ca` the chain, everything less encrypts."""
-    parts = conninfo_to_dict(dsn)
-    mode, root = str(parts.get("sslmode") or "prefer"), parts.get("sslrootcert")
+def tls_context(tls: pg.ClientTls) -> ssl.SSLContext | None:
+    """libpq's rules: `verify-full` checks name and chain, a root certificate the chain, everything less encrypts."""
+    if tls.mode == "disable":
+        return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.check_hostname = mode == "verify-full"
-    if mode in ("verify-full", "verify-ca") or root:
-        if root and root != "system":
-            context.load_verify_locations(str(root))
-        else:
+    context.check_hostname = tls.mode == "verify-full"
+    try:
+        if tls.root == "system":
             context.load_default_certs()
-    else:
-        context.verify_mode = ssl.CERT_NONE
+        elif tls.root is not None:
+            context.load_verify_locations(tls.root)
+        elif tls.mode in ("prefer", "require"):
+            context.verify_mode = ssl.CERT_NONE
+        if tls.certificate is not None:
+            context.load_cert_chain(tls.certificate, tls.key, tls.key_password)
+    except OSError as problem:
+        files = ", ".join(path for path in (tls.root, tls.certificate, tls.key) if path is not None)
+        raise PostgresUnreachable(
+            f"The gateway cannot connect to Postgres with the TLS files {files}: {problem.strerror or problem}."
+        ) from problem
     return context
 
 

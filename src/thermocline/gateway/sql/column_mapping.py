@@ -1,5 +1,4 @@
-"""What the gateway knows of a table when it judges a statement: lake columns joined with the types Postgres declared
-for them."""
+"""Map the columns of a lake table to the types that Postgres declares for them."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ class DeclaredColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MappedColumn:
-    """One column. `equality` and `order` say whether DuckDB's comparison is Postgres' comparison, bit for bit."""
+    """One column. `equality` and `order` say whether DuckDB compares its values exactly as Postgres does."""
 
     name: str
     field: LakeField
@@ -50,7 +49,7 @@ class MappedColumn:
 
     @property
     def sql(self) -> str:
-        """Its name in DuckDB: made from the field id, so a user's name never enters the text."""
+        """Its name in DuckDB, made from the field id, so that no user-defined name enters the SQL text."""
         return f"c{self.field.field_id}"
 
     @property
@@ -60,29 +59,28 @@ class MappedColumn:
 
 
 class ColumnsByName(Mapping[str, MappedColumn]):
-    """The columns by the names statements use: the foreign table's, which may stand for a field by its number, and the
-    lake's own."""
+    """The columns by the names that statements use: the foreign table's, which map to field ids, and the lake's own."""
 
     def __init__(self, columns: Iterable[MappedColumn]) -> None:
-        self._named = {column.name: column for column in columns}
-        self._known = {column.field.name: column for column in self._named.values()} | self._named
+        self._by_name = {column.name: column for column in columns}
+        self._by_any_name = {column.field.name: column for column in self._by_name.values()} | self._by_name
 
     def __getitem__(self, name: str) -> MappedColumn:
-        return self._known[name]
+        return self._by_any_name[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._known
+        return name in self._by_any_name
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._named)
+        return iter(self._by_name)
 
     def __len__(self) -> int:
-        return len(self._named)
+        return len(self._by_name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MappedTable:
-    """A lake table the gateway can answer for."""
+    """A lake table that the gateway can read."""
 
     name: TableName
     lake_table: LakeTable
@@ -90,7 +88,7 @@ class MappedTable:
 
 
 def map_column(field: LakeField, declared: DeclaredColumn | None) -> MappedColumn | None:
-    """The column, or `None` when its lake type has no place in Postgres."""
+    """The column, or `None` when Postgres has no type for its lake type."""
     shown = POSTGRES_TYPES.get(field.kind)
     if shown is None:
         return None

@@ -28,6 +28,6 @@ def wrap_fragment(before: str, inner: Fragment, after: str = "") -> Fragment:
 
 
 def fill_template(template: str, parts: Sequence[Fragment]) -> Fragment:
-    """The fragments put into the places of a template, their parameters in the same order."""
+    """Replace each `{}` of a template by a fragment; parameters stay in order."""
     values: tuple[Parameter, ...] = tuple(value for part in parts for value in part.parameters)
     return Fragment(template.format(*(part.text for part in parts)), values)

@@ -57,7 +57,7 @@ def _number_text(number: int | float, declared: ColumnType) -> str:
 
 
 def parse_parameters(values: Sequence[bytes | None], oids: Sequence[int]) -> tuple[Constant, ...]:
-    """Every value as a constant; a type the gateway does not know is left to Postgres."""
+    """Every value as a constant. Values of unsupported types are left to Postgres."""
     constants: list[Constant] = []
     for at, value in enumerate(values):
         kind = _TYPES.get(oids[at] if at < len(oids) else 0)

@@ -1,4 +1,4 @@
-"""The scan of one lake table, as a statement needs it."""
+"""The scan of one lake table in a statement."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from thermocline.lake.read.scan import Bound, BoundValue
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableScan:
-    """One lake table of a statement: where it stands in the text, its snapshot, and what is provable of its
-    condition."""
+    """One lake table of a statement: its position in the text, its snapshot, and the provable part of its condition."""
 
     mapped_table: MappedTable
     snapshot_id: int | None

@@ -1,7 +1,6 @@
-"""Constants of a statement as exact values: read by us, from Postgres' text, never by another engine's parser.
+"""Parse the constants of a statement as exact values from Postgres' text form, never by another engine's parser.
 
-A constant that is not in the plain form Postgres itself prints is not guessed at: it raises `NotProvable`, and Postgres
-reads it instead.
+A constant that is not in the form in which Postgres prints values raises `NotProvable`, and Postgres parses it instead.
 """
 
 from __future__ import annotations
@@ -20,19 +19,19 @@ ConstantType = str
 
 
 class NotProvable(Exception):
-    """DuckDB's answer to this expression is not known to be Postgres' answer."""
+    """DuckDB's result of an expression is not known to equal Postgres'."""
 
 
 @dataclass(frozen=True, slots=True)
 class Infinity:
-    """A temporal infinity: above (or below) every value the lake can hold."""
+    """`infinity` or `-infinity` of a date or timestamp: above or below every value the lake can hold."""
 
     positive: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A constant as the statement gives it: text (or null) and the type it is cast to."""
+    """A constant as written in the statement: its text (or NULL) and the type it is cast to."""
 
     text: str | None
     type: ConstantType
@@ -56,7 +55,7 @@ _DAY_COUNTS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
 def parse_value(kind: str, constant: Constant) -> Value:
-    """The constant as a value of a lake column's kind; `constant.text` must not be null."""
+    """The constant as a value of a lake column's type; `constant.text` must not be None."""
     if constant.type not in _ACCEPTED[kind] or constant.text is None:
         raise NotProvable(f"{constant.type} constant against a {kind} column")
     text, declared = constant.text, LAKE_TYPES[kind]
@@ -77,49 +76,49 @@ def parse_value(kind: str, constant: Constant) -> Value:
         case "timestamp" | "timestamptz":
             return _timestamp(text, zoned=declared.text_form == "timestamptz")
         case "uuid":
-            return uuid.UUID(text) if _UUID.fullmatch(text) else _give_up(text)
+            return uuid.UUID(text) if _UUID.fullmatch(text) else _not_provable(text)
         case "hex":
             found = _BYTEA.fullmatch(text)
-            return bytes.fromhex(found[1]) if found else _give_up(text)
+            return bytes.fromhex(found[1]) if found else _not_provable(text)
     return text
 
 
-def _give_up(text: str) -> bytes:
+def _not_provable(text: str) -> bytes:
     raise NotProvable(f"constant {text[:40]!r} is not in a plain form")
 
 
 def _boolean(text: str) -> bool:
     if text not in ("t", "f", "true", "false"):
-        _give_up(text)
+        _not_provable(text)
     return text.startswith("t")
 
 
 def parse_int(text: str) -> int:
     """An integer of at most 64 bits."""
     if not _INTEGER.fullmatch(text) or not -(2**63) <= int(text) < 2**63:
-        _give_up(text)
+        _not_provable(text)
     return int(text)
 
 
 def _float(text: str, *, single: bool) -> float:
     named = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
     if text not in named and not _NUMBER.fullmatch(text):
-        _give_up(text)
+        _not_provable(text)
     value = named[text] if text in named else float(text)
     if text not in named and (value in (float("inf"), float("-inf")) or (value == 0 and text.strip("+-0.eE"))):
-        _give_up(text)
+        _not_provable(text)
     if not single:
         return value
     with np.errstate(over="ignore"):
         narrow = float(np.float32(value))
     if text not in named and (narrow in (float("inf"), float("-inf")) or (narrow == 0) != (value == 0)):
-        _give_up(text)
+        _not_provable(text)
     return narrow
 
 
 def _decimal(text: str) -> Decimal:
     if not _NUMBER.fullmatch(text):
-        _give_up(text)
+        _not_provable(text)
     return Decimal(text)
 
 
@@ -137,7 +136,7 @@ def _days(year_text: str, month_text: str, day_text: str, *, bc: bool) -> int:
         year = 1 - year
     leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
     if int(year_text) == 0 or not 1 <= month <= 12 or not 1 <= day <= _DAY_COUNTS[month - 1] + (leap and month == 2):
-        _give_up(f"{year_text}-{month_text}-{day_text}")
+        _not_provable(f"{year_text}-{month_text}-{day_text}")
     return days_from_civil(year, month, day)
 
 
@@ -159,7 +158,7 @@ def _time_of_day(found: re.Match[str] | None, first: int = 1) -> int:
         raise NotProvable("time is not in a plain form")
     hour, minute, second = (int(found[first + part] or 0) for part in range(3))
     if hour > 23 or minute > 59 or second > 59:
-        _give_up(found[0])
+        _not_provable(found[0])
     return ((hour * 60 + minute) * 60 + second) * 1_000_000 + int((found[first + 3] or "").ljust(6, "0"))
 
 
@@ -172,7 +171,7 @@ def _timestamp(text: str, *, zoned: bool) -> int | Infinity:
     days = _days(found[1], found[2], found[3], bc=bool(found[9]))
     micros = days * 86_400_000_000 + _time_of_day(found, 4) - _offset_micros(found[8])
     if not -(2**63) < micros < 2**63 - 1:
-        _give_up(text)
+        _not_provable(text)
     return micros
 
 
@@ -187,7 +186,7 @@ def _offset_micros(text: str | None) -> int:
 def parse_array(text: str) -> tuple[str | None, ...]:
     """The elements of a one-dimensional array in Postgres' text form."""
     if not (text.startswith("{") and text.endswith("}")):
-        _give_up(text)
+        _not_provable(text)
     elements: list[str | None] = []
     at, end = 1, len(text) - 1
     while at < end:
@@ -195,7 +194,7 @@ def parse_array(text: str) -> tuple[str | None, ...]:
         elements.append(element)
         if at < end:
             if text[at] != "," or at + 1 == end:
-                _give_up(text)
+                _not_provable(text)
             at += 1
     return tuple(elements)
 
@@ -216,5 +215,5 @@ def _array_element(text: str, at: int, end: int) -> tuple[str | None, int]:
         letters.append(text[at])
         at += 1
     if at >= end:
-        _give_up(text)
+        _not_provable(text)
     return "".join(letters), at + 1

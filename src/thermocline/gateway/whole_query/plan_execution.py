@@ -1,43 +1,30 @@
-"""A whole query being run: heap and delta rows fetched at the snapshot, the lake scanned by DuckDB, both at once where
-they can be."""
+"""A whole query being run: its job is made here, at the snapshot, and an executor runs it."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
-import adbc_driver_manager
-import duckdb
 import psycopg
-import pyarrow as pa
 from psycopg import sql
 
-from thermocline.errors import ThermoclineError
-from thermocline.gateway.lake_arm.duckdb_batches import DuckDbBatches
-from thermocline.gateway.lake_arm.duckdb_engine import DuckDbEngine
-from thermocline.gateway.lake_arm.row_sources import Cancelled
+from thermocline.errors import ExecutorCrashed, ThermoclineError
+from thermocline.gateway.executor.executor_pool import SessionExecutor
+from thermocline.gateway.executor.executor_stream import ExecutorStream
+from thermocline.gateway.executor.jobs import DividedGroups, PostgresRead, WholeQueryJob
+from thermocline.gateway.executor.outcomes import Cancelled
+from thermocline.gateway.lake_arm.duckdb_engine import DuckDbEngine, render_source
 from thermocline.gateway.sql.expressions.sql_types import SqlType
-from thermocline.gateway.sql.fragments import Fragment, fill_template
+from thermocline.gateway.sql.fragments import Fragment
 from thermocline.gateway.sql.query import tier_sql
 from thermocline.gateway.sql.query.grouping import GroupBy
 from thermocline.gateway.sql.query.query_plan import QueryPlan, UsedTable
 from thermocline.gateway.sql.values import NotProvable
 from thermocline.gateway.whole_query.postgres_snapshot import PostgresSnapshot
-from thermocline.gateway.wire.messages import Field
-from thermocline.gateway.wire.row_encoding import EncodedRows, ResultFormat, encode_rows
+from thermocline.lake.read.scan import ScanPlan
 
-Asked = tuple[sql.Composable, list[str], list[SqlType]]
-_PROBLEMS = (
-    duckdb.Error,
-    pa.ArrowException,
-    psycopg.Error,
-    adbc_driver_manager.Error,
-    ThermoclineError,
-    ArithmeticError,
-    ValueError,
-)
+_PROBLEMS = (psycopg.Error, ThermoclineError, ArithmeticError, ValueError)
 
 
 @dataclass(slots=True)
@@ -48,7 +35,6 @@ class ExecutionReport:
     files_skipped: int = 0
     lake_bytes: int = 0
     heap_rows: int = 0
-    delta_rows: int = 0
     heap_by: str = "rows"
 
 
@@ -62,28 +48,36 @@ class PlanExecution:
         self._snapshot = snapshot
         self._statement = statement
         self._heap_limit_bytes = heap_limit_bytes
-        self._cursor = engine.cursor()
-        self._batches: DuckDbBatches | None = None
-        self._waiting: list[pa.RecordBatch] = []
+        self._executor: SessionExecutor = engine.session_executor()
+        self._plans: list[ScanPlan] = []
+        self._stream: ExecutorStream | None = None
+        self._held = ExitStack()
         self._stopped = False
         self.report = ExecutionReport()
+
+    @property
+    def stream(self) -> ExecutorStream:
+        """The result, once started."""
+        if self._stream is None:
+            raise Cancelled
+        return self._stream
 
     def start(self) -> None:
         """Computes up to the first rows."""
         try:
-            group_by = self._statement.group_by
-            divided = group_by is not None and self._statement.has_heap_groups
-            text = self._divided(group_by) if divided and group_by is not None else self._undivided()
-            self._batches = DuckDbBatches(self._cursor, text, self._engine.turns)
-            if (first := self._batches.next_batch()) is not None:
-                check_types(first.schema, self._statement.query.sql_types)
-                self._waiting.append(first)
-        except NotProvable:
+            memory_bytes = self._held.enter_context(self._executor.pool.shares.share())
+            job = self._job(memory_bytes)
+            self._stream = ExecutorStream(self._executor, job, partial(self._engine.record_verified, job.lake))
+            if self._stopped:
+                raise Cancelled
+            counts = self._stream.start()
+        except (NotProvable, ExecutorCrashed):
             raise
         except _PROBLEMS as problem:
             if self._stopped:
                 raise Cancelled from problem
             raise NotProvable(f"DuckDB could not finish: {str(problem).splitlines()[0][:200]}") from problem
+        self.report.heap_rows = sum(rows for name, rows in counts.items() if name.startswith("h"))
 
     def plan_only(self) -> None:
         """What would be read of the lake, running nothing."""
@@ -91,60 +85,60 @@ class PlanExecution:
             self._lake(used)
         self.report.heap_by = "groups, computed by Postgres" if self._statement.has_heap_groups else "rows"
 
-    def next_batch(self) -> pa.RecordBatch | None:
-        if self._waiting:
-            return self._waiting.pop()
-        return None if self._batches is None else self._batches.next_batch()
-
     def interrupt(self) -> None:
         self._stopped = True
         self._snapshot.interrupt()
-        self._cursor.interrupt()
-        if self._batches is not None:
-            self._batches.interrupt()
+        if self._stream is not None:
+            self._stream.interrupt()
 
     def close(self) -> None:
-        self._cursor.close()
-        self._snapshot.close()
+        try:
+            if self._stream is not None:
+                self._stream.close()
+        finally:
+            self._held.close()
+            self._snapshot.close()
 
-    def _undivided(self) -> Fragment:
-        sources = []
+    def _job(self, memory_bytes: int) -> WholeQueryJob:
+        group_by = self._statement.group_by
+        groups: DividedGroups | None
+        if group_by is not None and self._statement.has_heap_groups:
+            statement, reads, groups = self._divided(group_by)
+        else:
+            statement, reads, groups = self._undivided()
+        return WholeQueryJob(
+            lake=self._engine.lake_access(*self._plans),
+            snapshot=self._snapshot.name,
+            reads=tuple(reads),
+            read_limit_bytes=self._heap_limit_bytes,
+            groups=groups,
+            statement=statement,
+            sql_types=tuple(self._statement.query.sql_types),
+            memory_bytes=memory_bytes,
+        )
+
+    def _undivided(self) -> tuple[Fragment, list[PostgresRead], None]:
+        sources, reads = [], []
         for used in self._statement.used_tables:
             lake, delta = self._lake(used), self._delta(used)
-            rows = self._read(tier_sql.heap_rows(used))
-            self.report.heap_rows += rows.num_rows
-            self._keep(f"h{used.usage.number}", rows)
-            sources.append(tier_sql.render_source(used, lake, delta=delta, heap=True))
-        return tier_sql.render_whole(self._statement, sources)
+            heap = _postgres_read(f"h{used.usage.number}", tier_sql.heap_rows(used))
+            reads += [*([delta] if delta is not None else []), heap]
+            sources.append(tier_sql.render_source(used, lake, delta=delta is not None, heap=True))
+        return tier_sql.render_whole(self._statement, sources), reads, None
 
-    def _divided(self, group_by: GroupBy) -> Fragment:
+    def _divided(self, group_by: GroupBy) -> tuple[Fragment, list[PostgresRead], DividedGroups]:
         """Postgres groups the heap's rows while DuckDB groups the lake's."""
         (used,) = self._statement.used_tables
         self.report.heap_by = "groups, computed by Postgres"
-        _ = self._snapshot.name
-        heap = _Background(lambda: self._read(tier_sql.heap_groups(self._statement, group_by)))
-        try:
-            lake, delta = self._lake(used), self._delta(used)
-            text = tier_sql.render_lake_groups(group_by, used, lake, delta=delta)
-            computing = DuckDbBatches(self._cursor, text, self._engine.turns)
-            batches = list(computing)
-            if batches:
-                check_types(batches[0].schema, group_by.sql_types)
-        finally:
-            groups = heap.result()
-        self.report.heap_rows += groups.num_rows
-        table = pa.Table.from_batches(batches) if batches else self._no_groups(group_by)
-        self._cursor.register("lk", table)
-        self._cursor.register("hk", groups)
-        return tier_sql.render_combined(self._statement, group_by)
-
-    def _no_groups(self, group_by: GroupBy) -> pa.Table:
-        return pa.table(
-            {
-                name: pa.nulls(0, sql_type.arrow_type)
-                for name, sql_type in zip(group_by.names, group_by.sql_types, strict=True)
-            }
+        lake, delta = self._lake(used), self._delta(used)
+        groups = DividedGroups(
+            heap=_postgres_read("hk", tier_sql.heap_groups(self._statement, group_by)),
+            lake_name="lk",
+            lake=tier_sql.render_lake_groups(group_by, used, lake, delta=delta is not None),
+            columns=tuple(group_by.names),
+            sql_types=tuple(group_by.sql_types),
         )
+        return tier_sql.render_combined(self._statement, group_by), [delta] if delta is not None else [], groups
 
     def _lake(self, used: UsedTable) -> tier_sql.LakeRows | None:
         tiers = used.table.tiers
@@ -154,88 +148,20 @@ class PlanExecution:
         plan = self._engine.plan(scan)
         if plan is None:
             return None
+        self._plans.append(plan)
         self.report.files_read += len(plan.data)
         self.report.files_skipped += plan.files_skipped
         self.report.lake_bytes += sum(file.size_bytes for file in plan.data)
-        return tier_sql.LakeRows(rows=self._engine.source(plan, scan), plan=plan)
+        return tier_sql.LakeRows(rows=render_source(plan, scan), plan=plan)
 
-    def _delta(self, used: UsedTable) -> bool:
-        """Whether corrections are pending; they are registered under the use's number."""
+    def _delta(self, used: UsedTable) -> PostgresRead | None:
+        """The read of pending corrections, if there are any."""
         tiers = used.table.tiers
         if tiers is None or not self._snapshot.read_value(tier_sql.select_pending(tiers)):
-            return False
-        rows = self._read(tier_sql.delta_rows(used, tiers))
-        self.report.delta_rows += rows.num_rows
-        self._keep(f"d{used.usage.number}", rows)
-        return True
-
-    def _keep(self, name: str, rows: pa.Table) -> None:
-        """Rows as a table of this cursor's own: joins push filters down that DuckDB's scan of Arrow does not know."""
-        self._cursor.register("arrived", rows)
-        self._cursor.execute(fill_template("CREATE TEMP TABLE {} AS SELECT * FROM arrived", [Fragment(name)]).text)
-        self._cursor.unregister("arrived")
-
-    def _read(self, asked: Asked) -> pa.Table:
-        query, names, sql_types = asked
-        return self._snapshot.read(query, names, sql_types, limit_bytes=self._heap_limit_bytes)
+            return None
+        return _postgres_read(f"d{used.usage.number}", tier_sql.delta_rows(used, tiers))
 
 
-def check_types(schema: pa.Schema, sql_types: Sequence[SqlType]) -> None:
-    """DuckDB must give every column the type that was planned for it: a NULL without a type or other digits would print
-    otherwise."""
-    for typed_constant, sql_type in zip(schema.types, sql_types, strict=True):
-        if pa.types.is_decimal(typed_constant):
-            same = sql_type.family == "numeric" and typed_constant.scale == sql_type.scale
-        elif pa.types.is_timestamp(typed_constant):
-            same = (
-                sql_type.family == ("timestamp" if typed_constant.tz is None else "timestamptz")
-                and typed_constant.unit == "us"
-            )
-        else:
-            same = typed_constant == sql_type.arrow_type
-        if not same:
-            raise NotProvable(f"DuckDB gives {typed_constant} where {sql_type.family} was planned")
-
-
-class _Background:
-    """Work in a thread of its own, its result or problem collected later."""
-
-    def __init__(self, work: Callable[[], pa.Table]) -> None:
-        self._result: pa.Table | None = None
-        self._problem: BaseException | None = None
-        self._work = work
-        self._thread = threading.Thread(target=self._run, name="gateway-heap", daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        try:
-            self._result = self._work()
-        except BaseException as problem:
-            self._problem = problem
-
-    def result(self) -> Any:
-        self._thread.join()
-        if self._problem is not None:
-            raise self._problem
-        return self._result
-
-
-class PlanRows:
-    """A run as a source of rows for the client."""
-
-    def __init__(self, run: PlanExecution, fields: Sequence[Field]) -> None:
-        self._run = run
-        self._fields = tuple(fields)
-
-    def fields(self) -> tuple[Field, ...]:
-        return self._fields
-
-    def next_rows(self, shape: ResultFormat) -> EncodedRows | None:
-        batch = self._run.next_batch()
-        return None if batch is None else encode_rows(batch, shape, [field.type_oid for field in self._fields])
-
-    def interrupt(self) -> None:
-        self._run.interrupt()
-
-    def close(self) -> None:
-        self._run.close()
+def _postgres_read(name: str, asked: tuple[sql.Composable, list[str], list[SqlType]]) -> PostgresRead:
+    query, columns, sql_types = asked
+    return PostgresRead(name=name, query=query.as_string(None), columns=tuple(columns), sql_types=tuple(sql_types))

@@ -1,8 +1,8 @@
-"""The tables a statement names, as Postgres resolves them for the client's role, at the statement's own snapshot."""
+"""Resolve the tables of a statement as Postgres does for the client's role, at the statement's own snapshot."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from thermocline.core.axis import KeyType
@@ -33,7 +33,6 @@ class _RelationRow:
     schema: str
     name: str
     kind: str
-    has_row_security: bool
     estimated_rows: float
     table_id: int | None
     heap_schema: str
@@ -47,7 +46,7 @@ class _RelationRow:
     mode: str
     t: int
     s: int | None
-    heap_has_row_security: bool | None
+    heap_oid: int | None
     field_ids: dict[str, int]
 
     @property
@@ -82,6 +81,7 @@ def read_source_tables(
     for at in range(len(keys)):
         if at not in relations:
             raise NotProvable(f"table {names[at]} is not found")
+    _check_row_security(relations.values(), catalog)
     _check_search_path(snapshot, role)
     columns: dict[int, list[_ColumnRow]] = {}
     values = {"relations": [row.oid for row in relations.values()], "role": role.name}
@@ -90,6 +90,15 @@ def read_source_tables(
     return {
         key: _source_table(relations[at], columns.get(relations[at].oid, []), catalog) for at, key in enumerate(keys)
     }
+
+
+def _check_row_security(relations: Collection[_RelationRow], catalog: CatalogReader) -> None:
+    """Raises where a table, or the heap behind a seam, has row-level security now; the statement's snapshot may be
+    older than the change."""
+    names = {relation.oid: relation.table_name for relation in relations}
+    names |= {relation.heap_oid: relation.table_name for relation in relations if relation.heap_oid is not None}
+    for oid in catalog.read_with_row_security(sorted(names)):
+        raise NotProvable(f"{names[oid]} has row-level security")
 
 
 def _check_search_path(snapshot: PostgresSnapshot, role: Role) -> None:
@@ -102,8 +111,6 @@ def _check_search_path(snapshot: PostgresSnapshot, role: Role) -> None:
 
 def _source_table(relation: _RelationRow, columns: list[_ColumnRow], catalog: CatalogReader) -> SourceTable:
     name = relation.table_name
-    if relation.has_row_security or relation.heap_has_row_security:
-        raise NotProvable(f"{name} has row-level security")
     readable = frozenset(column.name for column in columns if column.is_readable)
     if relation.table_id is None:
         _check_plain_table(relation, len(columns))

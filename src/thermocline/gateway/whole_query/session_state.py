@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from thermocline.gateway.analysis.canonical_statement import ReadingSettings
 from thermocline.gateway.sql.query.source_tables import Role
 
 Engine = Literal["auto", "duckdb", "postgres"]
@@ -12,7 +13,7 @@ Engine = Literal["auto", "duckdb", "postgres"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionState:
-    """A session as it is now."""
+    """The current state of a session."""
 
     role: Role
     utc: bool
@@ -30,10 +31,38 @@ class SessionState:
     array_nulls: bool = True
     idle_seconds: float = 0
     prepared_text: str | None = None
+    time_zone: str = "UTC"
+    interval_style: str = "postgres"
+    is_read_only: bool = False
+    temporary_schema: str | None = None
+    has_temporary_objects: bool = False
+    xid: str | None = None
+    holds_locks: bool = False
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """The schemas of the search path, in which a temporary schema without objects does not count."""
+        if self.has_temporary_objects:
+            return self.role.path
+        return tuple(name for name in self.role.path if name != self.temporary_schema)
+
+    @property
+    def reading(self) -> ReadingSettings:
+        """The settings under which Postgres reads a text of this session."""
+        return ReadingSettings(
+            role=self.role.name,
+            path=self.path,
+            time_zone=self.time_zone,
+            date_style=self.date_style,
+            interval_style=self.interval_style,
+            has_standard_strings=self.standard_strings,
+            nulls_are_equal=self.nulls_are_equal,
+            array_nulls=self.array_nulls,
+        )
 
     @property
     def prints_plainly(self) -> bool:
-        """Whether the gateway's own text of every type is the session's."""
+        """Whether values printed by the gateway equal those printed under the session's settings."""
         return (
             self.utc
             and self.date_style.startswith("ISO")
@@ -42,7 +71,7 @@ class SessionState:
         )
 
     def why_not_here(self) -> str | None:
-        """A reason that holds for every statement of the session as it is."""
+        """Why Postgres has to run every statement of the session in its current state, or `None`."""
         if self.client_encoding != "UTF8" or self.server_encoding != "UTF8" or not self.standard_strings:
             return "the session's encoding or strings are not plain"
         if self.nulls_are_equal:

@@ -1,4 +1,4 @@
-"""Whole queries for all sessions: judged, opened at a snapshot, run. All of it blocks."""
+"""Plan whole queries, open them at a Postgres snapshot and run them. All calls block."""
 
 from __future__ import annotations
 
@@ -7,58 +7,80 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import psycopg
-import pyarrow as pa
-from psycopg.rows import scalar_row
+from psycopg.rows import class_row
 
 from thermocline.errors import PostgresUnreachable, ThermoclineError
+from thermocline.gateway.analysis import analysis_queries
+from thermocline.gateway.analysis.analysis_cache import AnalysisCache, AnalysisRate
+from thermocline.gateway.analysis.canonical_statement import CanonicalStatement
+from thermocline.gateway.executor.executor_stream import ExecutorRows
+from thermocline.gateway.executor.outcomes import Cancelled
 from thermocline.gateway.lake_arm.catalog_reader import CatalogReader
 from thermocline.gateway.lake_arm.duckdb_engine import DuckDbEngine
-from thermocline.gateway.lake_arm.row_sources import Cancelled
 from thermocline.gateway.sql.expressions.constants import TypedValue
 from thermocline.gateway.sql.expressions.query_settings import QuerySettings
-from thermocline.gateway.sql.query.candidates import Candidate, check_statement, is_setting_independent
+from thermocline.gateway.sql.query.candidates import Candidate, CanonicalQuery, check_statement
 from thermocline.gateway.sql.query.query_plan import QueryPlan, plan_query
 from thermocline.gateway.sql.query.source_tables import Tiers, key_of, table_nodes
 from thermocline.gateway.sql.values import NotProvable
-from thermocline.gateway.whole_query.plan_execution import PlanExecution, PlanRows
+from thermocline.gateway.whole_query.plan_execution import PlanExecution
 from thermocline.gateway.whole_query.postgres_snapshot import PostgresSnapshot, SnapshotPool
 from thermocline.gateway.whole_query.resolve_tables import QUERIES, read_source_tables
 from thermocline.gateway.whole_query.session_state import SessionState
 from thermocline.gateway.wire.messages import Field
-from thermocline.gateway.wire.row_encoding import to_text
 
-MAX_FINISHED_ROWS = 50_000
 _FRESH_SECONDS = 5.0
 
 
 class NotSpanning(Exception):
-    """The statement reads no spanning table: it is Postgres' alone."""
+    """The statement reads no spanning table, so Postgres runs it."""
+
+
+class DefinitionsChanged(NotProvable):
+    """The catalog is no longer what it was when Postgres analysed the statement."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpanningTables:
+    """The names of spanning tables and the OIDs of their seams."""
+
+    names: frozenset[str] = frozenset()
+    seam_oids: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _SpanningRow:
+    names: list[str]
+    seam_oids: list[int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeQueryRequest:
-    """A statement as the client sent it, with what its session and Postgres say of it."""
+    """A statement of a client as Postgres reads it, with the state of its session and Postgres' description of it."""
 
     candidate: Candidate
+    statement: CanonicalStatement
+    query: CanonicalQuery
     session: SessionState
     parameters: tuple[TypedValue, ...]
     computed: tuple[TypedValue, ...]
     column_oids: tuple[int, ...]
     column_names: tuple[str, ...]
-    is_prepared_earlier: bool
     is_text: bool
     snapshot: str | None
 
 
 class WholeQueryService:
-    """What all sessions share."""
+    """The pools and caches that all sessions share."""
 
     def __init__(self, dsn: str, engine: DuckDbEngine, catalog: CatalogReader, *, at_once: int) -> None:
         self.snapshots = SnapshotPool(dsn, at_once=at_once)
         self.engine = engine
         self.catalog = catalog
-        self._names: frozenset[str] = frozenset()
-        self._asked_at = float("-inf")
+        self.analyses = AnalysisCache()
+        self.analysis_rate = AnalysisRate()
+        self._spanning = SpanningTables()
+        self._spanning_read_at = float("-inf")
         self._text_is_c: bool | None = None
 
     def open(self) -> None:
@@ -73,74 +95,67 @@ class WholeQueryService:
             self._text_is_c = bool(snapshot.read_value(QUERIES["default_is_c"]))
         return self._text_is_c
 
-    def spanning_names(self) -> frozenset[str]:
-        """The names of the tables that span, as of a few seconds ago; where the catalog is missing, none do."""
-        if time.monotonic() - self._asked_at > _FRESH_SECONDS:
+    def spanning_tables(self) -> SpanningTables:
+        """The spanning tables, cached for a few seconds; none where the catalog is missing."""
+        if time.monotonic() - self._spanning_read_at > _FRESH_SECONDS:
             try:
-                with self.catalog.connection() as conn, conn.cursor(row_factory=scalar_row) as cursor:
-                    names = cursor.execute(QUERIES["spanning_names"].encode()).fetchall()
-                self._names = frozenset(str(name).lower() for name in names)
+                with self.catalog.connection() as conn, conn.cursor(row_factory=class_row(_SpanningRow)) as cursor:
+                    (row,) = cursor.execute(QUERIES["spanning_tables"].encode()).fetchall()
+                self._spanning = SpanningTables(
+                    names=frozenset(name.lower() for name in row.names),
+                    seam_oids=frozenset(row.seam_oids),
+                )
             except (psycopg.Error, PostgresUnreachable):
-                self._names = frozenset()
-            self._asked_at = time.monotonic()
-        return self._names
+                self._spanning = SpanningTables()
+            self._spanning_read_at = time.monotonic()
+        return self._spanning
 
 
 class WholeQuery:
-    """One statement's answer: opened, then read as rows or as arrays to finish; closed in the end."""
+    """One running statement: opened, then read as rows or as arrays for its final step, then closed."""
 
-    def __init__(self, queries: WholeQueryService, asked: WholeQueryRequest) -> None:
+    def __init__(self, queries: WholeQueryService, request: WholeQueryRequest) -> None:
         self._queries = queries
-        self._asked = asked
+        self._request = request
         self._snapshot: PostgresSnapshot | None = None
         self._run: PlanExecution | None = None
         self._stopped = False
         self.plan: QueryPlan | None = None
 
     def open(self) -> None:
-        """Plans and computes up to the first rows; `NotProvable` says why Postgres has to answer instead."""
+        """Plan, and compute up to the first rows; `NotProvable` says why Postgres has to run the statement instead."""
         self._plan()
         if self._run is not None:
             self._run.start()
 
     def explain(self) -> list[str]:
-        """The plan in words; with ANALYZE, after running it."""
+        """The lines of EXPLAIN; with ANALYZE the statement is run first."""
         self._plan()
         if self._run is None or self.plan is None:
             raise Cancelled
-        begun, rows = time.monotonic(), 0
-        if self._asked.candidate.is_analyzed:
+        started, rows = time.monotonic(), 0
+        if self._request.candidate.is_analyzed:
             self._run.start()
-            while (batch := self._run.next_batch()) is not None:
-                rows += batch.num_rows
+            rows = self._run.stream.count_rows()
         else:
             self._run.plan_only()
-        lines = _explained(self.plan, self._run)
-        if self._asked.candidate.is_analyzed:
+        lines = _render_explain(self.plan, self._run)
+        if self._request.candidate.is_analyzed:
             lines.append(
-                f"  actual: {rows} rows, {self._run.report.heap_rows} from the heap, {time.monotonic() - begun:.3f} s"
+                f"  actual: {rows} rows, {self._run.report.heap_rows} from the heap, {time.monotonic() - started:.3f} s"
             )
         return lines
 
-    def rows(self, fields: Sequence[Field]) -> PlanRows:
+    def rows(self, fields: Sequence[Field]) -> ExecutorRows:
         if self._run is None:
             raise Cancelled
-        return PlanRows(self._run, fields)
+        return ExecutorRows(fields, self._run.stream)
 
     def arrays(self) -> list[bytes]:
         """The groups as arrays in Postgres' text form, one for each column."""
-        if self._run is None or self.plan is None:
+        if self._run is None:
             raise Cancelled
-        batches: list[pa.RecordBatch] = []
-        while (batch := self._run.next_batch()) is not None:
-            batches.append(batch)
-            if sum(piece.num_rows for piece in batches) > MAX_FINISHED_ROWS:
-                raise NotProvable(f"more than {MAX_FINISHED_ROWS} groups for Postgres to finish")
-        count = len(self.plan.query.sql_types)
-        return [
-            _array([value for batch in batches for value in to_text(batch.column(at)).to_pylist()])
-            for at in range(count)
-        ]
+        return self._run.stream.arrays()
 
     def interrupt(self) -> None:
         self._stopped = True
@@ -158,10 +173,12 @@ class WholeQuery:
         self._run = self._snapshot = None
 
     def _plan(self) -> None:
-        asked, queries = self._asked, self._queries
+        request, queries = self._request, self._queries
         try:
-            self._snapshot = queries.snapshots.take(asked.snapshot)
-            tree = plan_spanning_query(self._snapshot, asked, queries)
+            self._snapshot = queries.snapshots.take(request.snapshot)
+            if self._stopped:
+                raise Cancelled
+            tree = plan_spanning_query(self._snapshot, request, queries)
         except (psycopg.Error, ThermoclineError) as problem:
             if self._stopped:
                 raise Cancelled from problem
@@ -175,8 +192,8 @@ class WholeQuery:
         )
 
     def _check_types(self, statement: QueryPlan) -> None:
-        """Postgres itself said what the statement returns: whoever understands it otherwise must not answer it."""
-        if self._asked.candidate.is_explained or self._snapshot is None:
+        """Raise unless the plan returns the columns that Postgres described for the statement."""
+        if self._request.candidate.is_explained or self._snapshot is None:
             return
         if statement.final_step is not None:
             try:
@@ -185,53 +202,52 @@ class WholeQuery:
                 raise NotProvable(
                     f"Postgres does not take the last step: {str(problem).splitlines()[0][:200]}"
                 ) from problem
-            if types != self._asked.column_oids:
+            if types != self._request.column_oids:
                 raise NotProvable("Postgres types the last step otherwise")
             return
         found = tuple(sql_type.oid for sql_type in statement.query.sql_types)
-        if found != self._asked.column_oids:
-            raise NotProvable(f"types {found} were expected, and Postgres says {self._asked.column_oids}")
+        if found != self._request.column_oids:
+            raise NotProvable(f"types {found} were expected, and Postgres says {self._request.column_oids}")
         if any(
-            name is not None and name != said
-            for name, said in zip(statement.query.names, self._asked.column_names, strict=True)
+            name is not None and name != described
+            for name, described in zip(statement.query.names, self._request.column_names, strict=True)
         ):
             raise NotProvable("Postgres names the columns otherwise")
-        if self._asked.is_text and not self._asked.session.prints_plainly:
+        if self._request.is_text and not self._request.session.prints_plainly:
             raise NotProvable("the session prints values in a way of its own")
 
 
-def plan_spanning_query(snapshot: PostgresSnapshot, asked: WholeQueryRequest, queries: WholeQueryService) -> QueryPlan:
-    """The statement over the tables as the snapshot has them."""
-    tree = check_statement(asked.candidate.tree)
+def plan_spanning_query(
+    snapshot: PostgresSnapshot, request: WholeQueryRequest, queries: WholeQueryService
+) -> QueryPlan:
+    """Plan the statement over its tables at the snapshot."""
+    check_definitions(snapshot, request.statement, request.session)
+    tree = check_statement(request.query.tree)
     keys = list(dict.fromkeys(key_of(node) for node in table_nodes(tree)))
-    tables = read_source_tables(snapshot, asked.session.role, keys, queries.catalog)
+    tables = read_source_tables(snapshot, request.session.role, keys, queries.catalog)
     if tables is None:
         raise NotSpanning
-    if (reason := asked.candidate.unsupported_reason or asked.session.why_not_here()) is not None:
+    if (reason := request.query.unsupported_reason or request.session.why_not_here()) is not None:
         raise NotProvable(reason)
-    if asked.is_prepared_earlier and not is_setting_independent(tree):
-        raise NotProvable(
-            "the prepared statement has literals that Postgres read before, under the settings of that time"
-        )
     setting = QuerySettings(
-        sql=asked.candidate.sql,
-        parameters=asked.parameters,
-        computed={span: value for (span, _), value in zip(asked.candidate.constants, asked.computed, strict=True)},
-        utc=asked.session.utc,
-        literals_in_utc=asked.session.utc and not asked.is_prepared_earlier,
+        sql=request.query.text,
+        parameters=request.parameters,
+        computed={span: value for (span, _), value in zip(request.query.constants, request.computed, strict=True)},
+        utc=request.session.utc,
         text_is_c=queries.text_is_c(snapshot),
     )
     return plan_query(tree, setting, tables)
 
 
-def _array(values: Sequence[str | None]) -> bytes:
-    quoted = (
-        "NULL" if value is None else '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"' for value in values
-    )
-    return ("{" + ",".join(quoted) + "}").encode()
+def check_definitions(snapshot: PostgresSnapshot, statement: CanonicalStatement, session: SessionState) -> None:
+    """Raise unless the statement's relations are defined, and found on the search path, as they were when Postgres
+    analysed it."""
+    query = analysis_queries.render_definitions(statement.relation_oids, session.path)
+    if snapshot.read_value(query) != statement.definitions:
+        raise DefinitionsChanged("the catalog has changed since Postgres read the statement")
 
 
-def _explained(statement: QueryPlan, run: PlanExecution) -> list[str]:
+def _render_explain(statement: QueryPlan, run: PlanExecution) -> list[str]:
     report = run.report
     lines = [
         "Thermocline whole query",

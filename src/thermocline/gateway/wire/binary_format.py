@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from thermocline.core.types import COLUMN_TYPES_BY_OID, ColumnType
+from thermocline.core.types import COLUMN_TYPES_BY_OID, FIRST_DAY, LAST_DAY, MICROSECONDS_PER_DAY, ColumnType
 from thermocline.errors import StatementRefused
 
 _TEXT_FORM_OIDS = (18, 19, 114, 705, 1042)
@@ -56,13 +56,25 @@ def _numbers(column: pa.Array, declared: ColumnType) -> Any:
     match declared.lake.text_form:
         case "date":
             whole = column.cast(pa.int32())
+            check_days(whole)
         case "timestamp" | "timestamptz":
             whole = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
+            check_days(whole, MICROSECONDS_PER_DAY)
         case "time":
             whole = column.cast(pa.time64("us")).cast(pa.int64())
         case _:
             return pc.fill_null(column, pa.scalar(0).cast(column.type)).to_numpy(zero_copy_only=False)
     return pc.fill_null(whole, 0).to_numpy(zero_copy_only=False) - declared.lake.postgres_epoch
+
+
+def check_days(numbers: pa.Array, units_per_day: int = 1) -> None:
+    """Raise for a date or moment beyond Postgres' calendar. DuckDB's is longer, and Postgres would have refused to
+    compute such a value."""
+    ends = pc.min_max(numbers).as_py()
+    if ends["min"] is not None and not (
+        ends["min"] >= FIRST_DAY * units_per_day and ends["max"] < (LAST_DAY + 1) * units_per_day
+    ):
+        raise ValueError("a date or moment beyond Postgres' calendar")
 
 
 def _uuid_bytes(value: str | bytes | uuid.UUID) -> bytes:

@@ -4,12 +4,15 @@ run once. Pure."""
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from thermocline.gateway.wire.frames import Frame
 from thermocline.gateway.wire.messages import Bind, FieldReader, ProtocolViolation, encode, text
 from thermocline.gateway.wire.protocol import decode_bind, decode_parse
+
+ReadPrepared = Callable[[str], str | None]
+"""The text of a statement that was prepared before, by its name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,15 +47,15 @@ def decode_prepared(frame: Frame) -> tuple[str, str] | None:
     return made.name, made.sql
 
 
-def read_batch(frames: Sequence[Frame], prepared: Mapping[str, str]) -> ExtendedBatch | None:
+def read_batch(frames: Sequence[Frame], read_prepared: ReadPrepared) -> ExtendedBatch | None:
     """The execution, or `None` when the messages are anything else: malformed ones are Postgres' to refuse."""
     try:
-        return _read_execution(frames, prepared)
+        return _read_execution(frames, read_prepared)
     except ProtocolViolation:
         return None
 
 
-def _read_execution(frames: Sequence[Frame], prepared: Mapping[str, str]) -> ExtendedBatch | None:
+def _read_execution(frames: Sequence[Frame], read_prepared: ReadPrepared) -> ExtendedBatch | None:
     tags = b"".join(frame.tag for frame in frames)
     if (
         tags.count(b"B") != 1
@@ -73,13 +76,16 @@ def _read_execution(frames: Sequence[Frame], prepared: Mapping[str, str]) -> Ext
     fields.end()
     portal, max_rows = _execution(frames[-1])
     # The unnamed statement cannot be looked up in Postgres, so it must come with its text.
-    known = {name: sql for name, sql in prepared.items() if name} | dict([made] if made is not None else [])
-    if portal != bind.portal or max_rows > 0 or bind.statement not in known:
+    if made is not None and made[0] == bind.statement:
+        sql: str | None = made[1]
+    else:
+        sql = read_prepared(bind.statement) if bind.statement else None
+    if portal != bind.portal or max_rows > 0 or sql is None:
         return None
     before = frames[:-1]
     response_count = sum(2 if frame.tag == b"D" and frame.body[:1] == b"S" else 1 for frame in before)
     return ExtendedBatch(
-        sql=known[bind.statement],
+        sql=sql,
         bind=bind,
         bind_frame=bind_frame,
         execute_frame=frames[-1],

@@ -9,6 +9,8 @@ from thermocline.gateway.wire.messages import ProtocolViolation
 
 LARGE_FRAME_BYTES = 1024 * 1024
 """A message larger than this is passed on in parts as it arrives: no statement that long is ever read here."""
+MAX_LOGIN_BYTES = 65_536
+"""The longest message before the login is complete."""
 _DATA = (ord("D"), ord("d"))
 _HEADER_BYTES = 5
 
@@ -52,6 +54,16 @@ class ClientFrameReader:
 
     def feed(self, data: bytes) -> None:
         self._buffer += data
+
+    def next_login_frame(self) -> Frame | None:
+        """The next whole message before the login is complete; a client that is not known yet has little to say."""
+        if len(self._buffer) < _HEADER_BYTES:
+            return None
+        if not 4 <= struct.unpack_from(">i", self._buffer, 1)[0] <= MAX_LOGIN_BYTES:
+            raise ProtocolViolation("message of an impossible length")
+        frame = self.next_frame()
+        assert not isinstance(frame, FramePart)
+        return frame
 
     def next_frame(self) -> Frame | FramePart | None:
         """The next whole message, or what is here of a large one; `None` when more bytes are needed."""

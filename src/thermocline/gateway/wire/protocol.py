@@ -11,6 +11,7 @@ import struct
 from collections.abc import Callable, Mapping
 from enum import Enum, auto
 
+from thermocline.gateway.wire.frames import MAX_LOGIN_BYTES
 from thermocline.gateway.wire.messages import (
     Bind,
     CancelRequest,
@@ -34,7 +35,6 @@ from thermocline.gateway.wire.messages import (
 )
 
 MAX_STARTUP_BYTES = 10_000
-MAX_LOGIN_BYTES = 65_536
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 
 _SSL_CODE, _GSS_CODE, _CANCEL_CODE = 80877103, 80877104, 80877102

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from thermocline.gateway.wire.binary_format import to_binary
+from thermocline.gateway.wire.binary_format import check_days, to_binary
 from thermocline.gateway.wire.float_text import floats_to_text
 
 _MICROS_PER_DAY = 86_400_000_000
@@ -89,6 +89,10 @@ def encode_rows(batch: pa.RecordBatch, shape: ResultFormat = TEXT_FORMAT, oids: 
     offsets = np.frombuffer(starts, np.int64)[whole.offset : whole.offset + count + 1]
     base = int(offsets[0])
     return EncodedRows(memoryview(data)[base : int(offsets[-1])], offsets - base)
+
+
+COPY_HEAD_BYTES = 5
+"""What stands before the lines in a CopyData message."""
 
 
 def copy_message(lines: bytes, count: int) -> EncodedRows:
@@ -202,6 +206,7 @@ def _dates(column: pa.Array) -> pa.Array:
     days = column.cast(pa.int32())
     if _all_within(days, _FIRST_PLAIN_DAY, _LAST_PLAIN_DAY):
         return column.cast(pa.large_string())
+    check_days(days)
     return pa.array([None if day is None else render_date(day) for day in days.to_pylist()], pa.large_string())
 
 
@@ -209,6 +214,7 @@ def _timestamps(column: pa.Array) -> pa.Array:
     zone = "+00" if column.type.tz is not None else ""
     micros = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
     if not _all_within(micros, _FIRST_PLAIN_DAY * _MICROS_PER_DAY, (_LAST_PLAIN_DAY + 1) * _MICROS_PER_DAY - 1):
+        check_days(micros, _MICROS_PER_DAY)
         rendered = [None if micro is None else render_timestamp(micro, zone) for micro in micros.to_pylist()]
         return pa.array(rendered, pa.large_string())
     if _are_whole_seconds(micros):

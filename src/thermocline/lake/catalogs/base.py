@@ -35,6 +35,10 @@ class LakeCatalog(Protocol):
         """The properties of Spark's catalog, without the prefix `spark.sql.catalog.NAME`."""
         ...
 
+    def renew_credentials(self) -> None:
+        """Let Spark sessions that run already connect with certificates that were renewed since."""
+        ...
+
     def insert_table(self, conn: Connection, name: TableName, metadata_location: str) -> None:
         """Add a table that has its first metadata file."""
         ...

@@ -18,6 +18,7 @@ from thermocline.core.names import LAKE_CATALOG, TableName
 from thermocline.errors import DsnWithoutTcp
 from thermocline.errors.maintenance import SafetyInputsUnreadable
 from thermocline.lake.catalogs.base import CatalogTable
+from thermocline.lake.catalogs.jdbc_tls import jdbc_tls, renew_client_certificates
 from thermocline.lake.catalogs.storage_properties import warehouse_properties
 from thermocline.runtime.locations import location_of
 from thermocline.runtime.pg import Connection, Endpoint, load_queries
@@ -41,9 +42,13 @@ class JdbcCatalog:
             # A server that restarts ends connections with these SQLSTATEs. The catalog reconnects; its compare-and-swap
             # is safe to repeat.
             "retryable_status_codes": "57P01,57P02,57P03",
+            **{f"jdbc.{name}": value for name, value in jdbc_tls(endpoint.tls).items()},
             **warehouse_properties(warehouse),
         }
         return {**properties, "jdbc.password": endpoint.password} if endpoint.password else properties
+
+    def renew_credentials(self) -> None:
+        renew_client_certificates()
 
     def insert_table(self, conn: Connection, name: TableName, metadata_location: str) -> None:
         values = {**_key(name), "location": metadata_location}

@@ -23,7 +23,8 @@ from thermocline.core.columns import LakeColumn, identifier_fields
 from thermocline.core.names import TableName
 from thermocline.errors import LakeNotWritable
 from thermocline.lake.catalogs.storage_properties import store_properties
-from thermocline.runtime.locations import location_of
+from thermocline.runtime.directories import make_private_directory
+from thermocline.runtime.locations import local_path, location_of
 from thermocline.runtime.object_store import current_store
 
 OWNER_PROPERTY = "thermocline.owner"
@@ -67,8 +68,10 @@ def create_lake_table(
     layout: str,
     *,
     table_uuid: uuid.UUID,
+    is_shared: bool = False,
 ) -> CreatedLake:
-    """Write the first metadata file of an empty table (format version 2) at a location of its own."""
+    """Write the first metadata file of an empty table (format version 2) at a location of its own. On a disk its
+    directory is for its owner alone, unless it is shared."""
     schema = Schema(*(_field(column) for column in columns), identifier_field_ids=identifier_fields(columns))
     location = plan_location(warehouse, name, table_uuid)
     metadata = new_table_metadata(
@@ -81,6 +84,8 @@ def create_lake_table(
     )
     metadata_location = f"{location}/metadata/00000-{uuid.uuid4()}.metadata.json"
     try:
+        if (directory := local_path(location)) is not None:
+            make_private_directory(directory, is_shared=is_shared)
         ToOutputFile.table_metadata(
             metadata,
             load_file_io(store_properties(current_store()), metadata_location).new_output(metadata_location),

@@ -11,7 +11,6 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -20,6 +19,7 @@ import numpy.typing as npt
 from thermocline.core.column_bounds import decode_bound
 from thermocline.core.types import LAKE_TYPES, POSTGRES_TYPES, PrimitiveType
 from thermocline.lake.read.table_metadata import LakeField, LakeTable, SnapshotFile, SnapshotFiles
+from thermocline.runtime.memory.bounded_cache import BoundedCache
 
 Op = Literal["=", "<", "<=", ">", ">=", "is null", "is not null"]
 BoundValue = int | Decimal | bytes
@@ -167,8 +167,21 @@ class _Ends:
     no_null: Mask
 
 
-@lru_cache(maxsize=512)
+_ENDS: BoundedCache[tuple[SnapshotFiles, int, PrimitiveType], _Ends] = BoundedCache(
+    max_bytes=64 << 20, keeps_large=True
+)
+_ENDS_BYTES, _FILE_ENDS_BYTES = 500, 18
+
+
 def _ends(files: SnapshotFiles, field_id: int, kind: PrimitiveType) -> _Ends:
+    known = _ENDS.read((files, field_id, kind))
+    if known is None:
+        known = _read_ends(files, field_id, kind)
+        _ENDS.put((files, field_id, kind), known, _ENDS_BYTES + _FILE_ENDS_BYTES * len(files.data))
+    return known
+
+
+def _read_ends(files: SnapshotFiles, field_id: int, kind: PrimitiveType) -> _Ends:
     return _Ends(
         np.array([_int(kind, file.lower.get(field_id), _LOWEST) for file in files.data], dtype=np.int64),
         np.array([_int(kind, file.upper.get(field_id), _HIGHEST) for file in files.data], dtype=np.int64),

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 from pyiceberg.manifest import DataFile, DataFileContent, ManifestContent, ManifestFile
 from pyiceberg.schema import Schema
@@ -19,6 +19,7 @@ from thermocline.core.lake_file import LakeFile
 from thermocline.errors import LakeFileUnreadable
 from thermocline.errors.maintenance import FormatVersionUnsupported, LakeTypeUnknown
 from thermocline.lake.read.storage import LakeReader, absolute_path
+from thermocline.runtime.memory.bounded_cache import BoundedCache
 
 _READER = LakeReader()
 FORMAT_VERSIONS = (1, 2, 3)
@@ -78,6 +79,11 @@ class LakeTable:
     snapshot_ids: frozenset[int]
     metadata: TableMetadata
 
+    @property
+    def size_bytes(self) -> int:
+        """What this version takes in memory, about."""
+        return _TABLE_BYTES + _FIELD_BYTES * len(self.fields) + _SNAPSHOT_BYTES * len(self.snapshot_ids)
+
     def field(self, name: str) -> LakeField | None:
         return next((field for field in self.fields if field.name == name), None)
 
@@ -89,9 +95,29 @@ class LakeTable:
         return _read_snapshot_files(self.location, snapshot_id)
 
 
-@lru_cache(maxsize=256)
+_TABLE_BYTES, _FIELD_BYTES, _SNAPSHOT_BYTES = 20_000, 2_000, 5_000
+_FILE_BYTES, _BOUND_BYTES = 1_000, 150
+_TABLES: BoundedCache[str, LakeTable] = BoundedCache(max_bytes=256 << 20, keeps_large=True)
+_FILES: BoundedCache[tuple[str, int], SnapshotFiles] = BoundedCache(max_bytes=256 << 20, keeps_large=True)
+_MANIFESTS: BoundedCache[str, tuple[SnapshotFile, ...]] = BoundedCache(max_bytes=512 << 20, keeps_large=True)
+
+
+def forget_cached_tables() -> None:
+    """Read every table from its files again."""
+    for cache in (_TABLES, _FILES, _MANIFESTS):
+        cache.clear()
+
+
 def read_lake_table(location: str) -> LakeTable:
-    """The table version at a metadata location."""
+    """The table version at a metadata location, which never changes."""
+    table = _TABLES.read(location)
+    if table is None:
+        table = _read_lake_table(location)
+        _TABLES.put(location, table, table.size_bytes)
+    return table
+
+
+def _read_lake_table(location: str) -> LakeTable:
     try:
         metadata = FromInputFile.table_metadata(_READER.new_input(location))
     except LakeFileUnreadable:
@@ -168,8 +194,17 @@ def _default_text(value: object, kind: IcebergType) -> str:
     return str(value)
 
 
-@lru_cache(maxsize=64)
 def _read_snapshot_files(location: str, snapshot_id: int) -> SnapshotFiles:
+    known = _FILES.read((location, snapshot_id))
+    if known is None:
+        known = _list_snapshot_files(location, snapshot_id)
+        files = (*known.data, *known.deletes)
+        # Files of manifests that were evicted meanwhile are held by this alone.
+        _FILES.put((location, snapshot_id), known, sum(map(_file_bytes, files)))
+    return known
+
+
+def _list_snapshot_files(location: str, snapshot_id: int) -> SnapshotFiles:
     snapshot = read_lake_table(location).metadata.snapshot_by_id(snapshot_id)
     if snapshot is None:
         raise KeyError(snapshot_id)
@@ -187,21 +222,20 @@ def _read_snapshot_files(location: str, snapshot_id: int) -> SnapshotFiles:
     return SnapshotFiles(snapshot_id=snapshot_id, data=tuple(data), deletes=tuple(deletes))
 
 
-_MANIFESTS: dict[str, tuple[SnapshotFile, ...]] = {}
-_MAX_CACHED_MANIFESTS = 4096
-
-
 def _read_manifest(manifest: ManifestFile, reader: LakeReader) -> tuple[SnapshotFile, ...]:
     path = absolute_path(manifest.manifest_path, reader.base)
-    known = _MANIFESTS.get(path)
+    known = _MANIFESTS.read(path)
     if known is None:
         entries = manifest.fetch_manifest_entry(reader, discard_deleted=True)
         spec_id = manifest.partition_spec_id
         known = tuple(_lake_file(entry.data_file, entry.sequence_number or 0, spec_id) for entry in entries)
-        while len(_MANIFESTS) >= _MAX_CACHED_MANIFESTS:
-            _MANIFESTS.pop(next(iter(_MANIFESTS)), None)
-        _MANIFESTS[path] = known
+        _MANIFESTS.put(path, known, sum(map(_file_bytes, known)))
     return known
+
+
+def _file_bytes(file: SnapshotFile) -> int:
+    """What the entry of a file takes in memory, about."""
+    return _FILE_BYTES + len(file.path) + _BOUND_BYTES * (len(file.lower) + len(file.upper) + len(file.null_counts))
 
 
 def _lake_file(file: DataFile, sequence_number: int, spec_id: int) -> SnapshotFile:

@@ -91,35 +91,32 @@ class Applier:
         return self.planned.observed
 
     def plan_again(self) -> Applier:
-        """A new plan takes the place of this one as a whole, because the table changed since it was made."""
+        """Replace the whole plan by a new one, because the table changed since it was made."""
         self.context.report_progress(f"{self.plan.operation}: the table changed since it was planned; planned again")
         planned = self.make_plan(self.observed)
         self.context.note_bounds(planned.plan.bounds)
         return replace(self, planned=planned)
 
-    def commit_rewrite(
-        self, looked_at: LakeHead, rewrite: Rewrite, *, counters: Mapping[str, object], message: str
-    ) -> int:
-        """Replace data and delete files in one commit on exactly the version looked at; the new snapshot."""
+    def commit_rewrite(self, base: LakeHead, rewrite: Rewrite, *, counters: Mapping[str, object], message: str) -> int:
+        """Replace data and delete files in one commit on exactly the version `base`; the new snapshot."""
         files = self.observed.files or TableFiles()
         new = [file.path for file in rewrite.added]
         new += [*(file.path for file in rewrite.new_deletes), *(copy.path for copy in rewrite.carried)]
         paths = list(dict.fromkeys(new))
 
         def write(head: LakeHead, stamp: OpStamp) -> WrittenOp[None]:
-            # Not by the snapshot alone: a commit on a branch, or a change of the schema, moves what the rewrite was
-            # prepared for too.
-            if head.metadata_location != looked_at.metadata_location:
+            # Comparing snapshots is not enough: a commit on a branch or a schema change leaves the current snapshot.
+            if head.metadata_location != base.metadata_location:
                 raise LostRace(f"The lake table of {head.name} moved since it was looked at; nothing was committed.")
             check_rewrite(self.plan, read_seen(files, head), rewrite)
-            self._take_over(stamp, paths)
+            self._assign_to_op(stamp, paths)
             return WrittenOp(result=None, message=message, commit=commit, paths=paths, counters=counters)
 
         def commit(head: LakeHead, stamp: OpStamp) -> int:
             try:
                 return rewrite_files(head, rewrite, stamp)
             except (LostRace, CommitFailed):
-                self._give_back(stamp, paths)
+                self._return_to_pass(stamp, paths)
                 raise
 
         done = run_maintenance_op(self.context, self.plan.operation, write)
@@ -127,29 +124,29 @@ class Applier:
         assert done.snapshot is not None
         return done.snapshot
 
-    def _take_over(self, stamp: OpStamp, paths: Sequence[str]) -> None:
-        """The files of the pass become the op's; a file that the pass did not register is refused."""
+    def _assign_to_op(self, stamp: OpStamp, paths: Sequence[str]) -> None:
+        """Assign staged files of the pass to the op; refuse a file that the pass did not register."""
         taken = lake_ops.take_over(self.context.conn, uuid.UUID(stamp.op_id), self.context.pass_id, paths)
         if taken != len(paths):
-            self._give_back(stamp, paths)
+            self._return_to_pass(stamp, paths)
             raise refuse(self.plan, f"adds {len(paths) - taken} file(s) that it did not register")
 
-    def _give_back(self, stamp: OpStamp, paths: Sequence[str]) -> None:
-        """Files of a commit that did not happen are the pass's again: the next try uses them."""
+    def _return_to_pass(self, stamp: OpStamp, paths: Sequence[str]) -> None:
+        """Assign the files of a failed commit to the pass again: the next attempt uses them."""
         if self.context.pass_id is not None:
             lake_ops.take_over(self.context.conn, self.context.pass_id, uuid.UUID(stamp.op_id), paths)
 
     def rewrite_manifests(self, group: ManifestGroup, target_bytes: int) -> RewrittenManifests:
-        """Write the manifests of a planned group again; `LostRace` when one of them is no longer in the table."""
+        """Rewrite the manifests of a planned group; `LostRace` when one of them is no longer in the table."""
 
         def write(head: LakeHead, stamp: OpStamp) -> WrittenOp[RewrittenManifests]:
             check_manifests(self.plan, group.spec_id, group.paths)
             if not set(group.paths) <= {fact.path for fact in read_manifest_facts(head.metadata_location)}:
                 raise LostRace(f"The manifests of {head.name} changed since they were planned.")
             staged = stage_table(head)
-            made = rewrite_manifests(staged, group.spec_id, group.paths, stamp, target_bytes)
+            result = rewrite_manifests(staged, group.spec_id, group.paths, stamp, target_bytes)
             return self._write_staged(
-                staged, made, {"manifests": len(group.paths)}, f"rewrote manifests of spec {group.spec_id}"
+                staged, result, {"manifests": len(group.paths)}, f"rewrote manifests of spec {group.spec_id}"
             )
 
         done = run_maintenance_op(self.context, self.plan.operation, write)
@@ -157,19 +154,19 @@ class Applier:
         return done.result
 
     def run_procedure(self, run: Callable[[StagedTable, OpStamp], ActionResult]) -> ActionResult:
-        """Run one of Iceberg's own rewrites on a staged table, and commit what it made once it was checked."""
+        """Run one of Iceberg's own rewrites on a staged table; check its result, then commit it."""
         nothing: list[ActionResult] = []
 
         def write(head: LakeHead, stamp: OpStamp) -> WrittenOp[ActionResult] | None:
-            # On the head that is rewritten, not on the planned one: a schema change may have been followed meanwhile.
+            # Checked on the head that is rewritten, not on the planned one: the schema may have changed in between.
             check_procedures_fit(head)
             staged = stage_table(head)
-            made = run(staged, stamp)
+            result = run(staged, stamp)
             if not read_pending(staged)[1]:
-                nothing.append(made)
+                nothing.append(result)
                 return None
-            counters = {"files_rewritten": made.before, "files_written": made.after}
-            return self._write_staged(staged, made, counters, f"{self.plan.operation} by Iceberg's procedure")
+            counters = {"files_rewritten": result.before, "files_written": result.after}
+            return self._write_staged(staged, result, counters, f"{self.plan.operation} by Iceberg's procedure")
 
         done = run_maintenance_op(self.context, self.plan.operation, write)
         return done.result if done is not None else nothing[0]
@@ -182,10 +179,10 @@ class Applier:
 
         def commit(head: LakeHead, stamp: OpStamp) -> int:
             snapshot = commit_staged(staged, pending, stamp.op_id)
-            # Iceberg's own writers leave the flush of data files to the system.
+            # Iceberg's own writers do not flush data files.
             after = load_table(head.spark, head.name)
-            for one in pending:
-                flush_recent(read_added_files(after, one.id), time.time())
+            for staged_snapshot in pending:
+                flush_recent(read_added_files(after, staged_snapshot.id), time.time())
             return snapshot
 
         return WrittenOp(result=result, message=message, commit=commit, counters=counters)
@@ -199,12 +196,16 @@ class Applier:
         if changed := next((key for key in _KEPT_METADATA if before.get(key) != metadata.get(key)), None):
             raise refuse(plan, f"changes the table's {changed}")
         summary: Mapping[str, str] = next(
-            (one.get("summary", {}) for one in before.get("snapshots", ()) if one["snapshot-id"] == head.snapshot_id),
+            (
+                snapshot.get("summary", {})
+                for snapshot in before.get("snapshots", ())
+                if snapshot["snapshot-id"] == head.snapshot_id
+            ),
             {},
         )
-        for one in pending:
-            check_snapshot_counts(plan, summary, one.summary)
-            summary = one.summary
+        for snapshot in pending:
+            check_snapshot_counts(plan, summary, snapshot.summary)
+            summary = snapshot.summary
 
     def expire_snapshots(
         self, head: LakeHead, snapshots: Sequence[int], refs: Sequence[str], files: Sequence[Deletable]
@@ -213,7 +214,7 @@ class Applier:
         the files that are deleted afterwards."""
         context, owner = self.context, owner_of(self.context)
         version = read_version_of(head)
-        # Another program's commit, or a second name of the table, leaves the head and the plan as they are.
+        # Another program's commit to a second name of the table changes neither the head nor the plan.
         check_may_delete(context, version)
         check_is_one_table(context, version)
         bounds = read_bounds(context, version)
@@ -234,11 +235,11 @@ class Applier:
         return delete_files(self.check_deletions(files))
 
     def check_deletions(self, files: Iterable[Deletable]) -> Iterator[Deletable]:
-        """The files, each after it was found in the plan and in no staging area; refuses at the first that is not."""
+        """Yield the files after checking that each is in the plan and not staged; refuse at the first that is not."""
         return self.make_deletion_check()(files)
 
     def make_deletion_check(self) -> Callable[[Iterable[Deletable]], Iterator[Deletable]]:
-        """The same check for many calls: a plan of many files is read once."""
+        """The same check for many calls; the planned files are collected once."""
         planned = PathSet()
         planned.add(file.path for file in _planned_deletions(self.plan))
         return partial(self._check_deletions, planned)

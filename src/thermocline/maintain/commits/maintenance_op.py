@@ -1,10 +1,9 @@
-"""An op of maintenance, which changes no row: journaled, committed on exactly the head looked at, and published to
-readers at once.
+"""A maintenance op, which changes no row: journaled, committed on exactly the head that was read, published at once.
 
     writer's lock → decide unfinished ops → look → intent → write → commit → publish S (T stays)
 
 Invariant: between intent and publication the op's files are staged under its id, so that neither the janitor nor a
-sweep takes them, whoever dies; the next writer of the table decides the op by its stamp.
+sweep deletes them after a crash; the next writer of the table resolves the op by its stamp.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ WriteOnHead = Callable[[LakeHead, OpStamp], WrittenOp[Result] | None]
 
 
 def run_maintenance_op(context: PassContext, kind: str, write: WriteOnHead[Result]) -> DoneOp[Result] | None:
-    """Run one op on the head of the moment. A lost race is the caller's to plan again."""
+    """Run one op on the current head. On `LostRace` the caller plans again."""
     with writer_lock(context):
         registered = context.target.registered
         op: TableOp | LakeTableOp
@@ -47,7 +46,7 @@ def run_maintenance_op(context: PassContext, kind: str, write: WriteOnHead[Resul
 
 
 def _begin_on_table(context: PassContext, registered: RegisteredTable, kind: OpKind) -> tuple[TableOp, LakeHead]:
-    """Claim the table, decide what others left, and look at the lake."""
+    """Claim the table, resolve unfinished ops, and load the head."""
     conn = context.conn
     cut = journal.claim(conn, registered.id)
     resolve_unfinished(conn, registered, context.spark, cut.fence)
@@ -74,8 +73,8 @@ def _begin_on_lake_table(context: PassContext, kind: OpKind) -> tuple[LakeTableO
 
 
 def settle_lake_ops(context: PassContext) -> bool:
-    """Decide what a dead pass began on a table that Postgres does not know: in the lake, or fenced off from it. Returns
-    whether there was something to decide."""
+    """Resolve the unfinished ops of a dead pass on a lake table that is not registered: committed, or fenced off.
+    Returns whether there were any."""
     assert context.target.lake_id is not None
     unfinished = lake_ops.read_unfinished_lake_ops(context.conn, context.target.lake_id)
     for op_id in unfinished:

@@ -19,7 +19,7 @@ _TRIES_IN_SILENCE = 4
 
 @contextmanager
 def writer_lock(context: PassContext) -> Iterator[None]:
-    """Nobody else of ours commits to the table meanwhile."""
+    """Hold the writer lock, so that no other process of ours commits to the table."""
     with ExitStack() as held:
         tries = retry_on(AnotherWriter, seconds=_PATIENCE_SECONDS, wait=back_off, before_wait=partial(_note, context))
         for attempt in tries:

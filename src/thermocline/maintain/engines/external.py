@@ -1,4 +1,4 @@
-"""The engine `external`: another program rewrites the bins, and its files are checked inside the task that asked."""
+"""The engine `external`: another program rewrites the bins, and the Spark task that ran it checks its files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from thermocline.spark.kernels.external_program import ExternalKernel
 
 @dataclass(frozen=True, slots=True)
 class ExternalEngine:
-    """Hands out bins with the bounds of the plan; the other operations are ours."""
+    """Hands bins to the program, with the bounds of the plan; runs the other operations itself."""
 
     name: str = "external"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from thermocline.core.messages.nearest import render_nearest
 from thermocline.errors.maintenance import EngineUnknown
 from thermocline.maintain.engines.engine import MaintenanceEngine
 from thermocline.maintain.engines.external import ExternalEngine
@@ -19,5 +20,5 @@ def engine_named(name: str) -> MaintenanceEngine:
         case "external":
             return ExternalEngine()
     raise EngineUnknown(
-        f"unknown THERMOCLINE_MAINTENANCE_ENGINE {name!r}", hint=f"Engines are {', '.join(MAINTENANCE_ENGINES)}."
+        f"unknown THERMOCLINE_MAINTENANCE_ENGINE {name!r}", hint=render_nearest(name, MAINTENANCE_ENGINES)
     )

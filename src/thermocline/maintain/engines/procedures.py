@@ -1,4 +1,4 @@
-"""The engine `spark-procedures`: Iceberg's own rewrites, as a yardstick and for those who trust nothing else.
+"""The engine `spark-procedures`: Iceberg's own rewrites, for comparison and for users who want only those.
 
 Iceberg chooses the files, so the plan is the call with its options. The call runs on a staged table (`staged_commit`),
 and the applier checks what it made before it is committed. Operations that delete files are ours: Iceberg's procedures
@@ -68,7 +68,7 @@ def plan_procedure(request: PlanRequest) -> Planned:
 
 
 def check_keys(policy: Policy, operation: Operation, table: str) -> None:
-    """Refuse what the policy asks for and a procedure would leave out without a word."""
+    """Refuse policy keys that a procedure would silently ignore."""
     odd = find_not_honoured(policy, operation)
     if not odd:
         return

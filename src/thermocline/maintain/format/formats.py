@@ -1,4 +1,4 @@
-"""The seam to a format of lake tables: where its tables are, who runs its operations, how well a table is.
+"""The interface of a lake table format: locate its tables, run its operations, measure a table's health.
 
 What a format is called, which keys and operations it has and what it counts is data (`core.policy.formats`); this
 is what it does.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from thermocline.catalog.maintenance.lake_stats import StatsRow
 from thermocline.catalog.safety import Owner
@@ -19,14 +19,16 @@ from thermocline.core.policy.formats import Format
 from thermocline.core.policy.iceberg_format import ICEBERG
 from thermocline.core.policy.policy import Policy
 from thermocline.maintain.context import LakeTarget, PassContext
-from thermocline.maintain.engines.engine import MaintenanceEngine
-from thermocline.maintain.plans.planning import Planned, PlanRequest
 from thermocline.runtime.pg import Connection
+
+if TYPE_CHECKING:
+    from thermocline.maintain.engines.engine import MaintenanceEngine
+    from thermocline.maintain.plans.planning import Planned, PlanRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Located:
-    """A version of a table: where it is described, and the properties it has there. Two versions have two locations."""
+    """A version of a table: its metadata location and its properties. Two versions have different locations."""
 
     location: str
     snapshot: int | None = None
@@ -35,7 +37,7 @@ class Located:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A table under maintenance with its owner in the catalog; `label` is the name it goes by among people."""
+    """A table under maintenance with its owner in the catalog; `label` is its name in messages."""
 
     target: LakeTarget
     owner: Owner
@@ -55,13 +57,13 @@ class FormatHealth:
 
 
 class LakeFormat(Protocol):
-    """What the program asks of a format."""
+    """The interface that a format implements."""
 
     @property
     def format(self) -> Format: ...
 
     def locate(self, conn: Connection, name: TableName) -> Located:
-        """The table now; `LakeTableMissing` when there is none."""
+        """Locate the current version of the table; `LakeTableMissing` when there is none."""
 
     def engine(self, name: str) -> MaintenanceEngine:
         """The engine of that name."""
@@ -72,7 +74,7 @@ class LakeFormat(Protocol):
     def why_not_yet(
         self, operation: Operation, context: PassContext, last_done: Callable[[], datetime | None]
     ) -> str | None:
-        """Why an operation that nobody named is put off."""
+        """Why an operation that was not requested by name is postponed."""
 
     def measure_health(self, conn: Connection, target: Target, policy: Policy, before: StatsRow | None) -> FormatHealth:
-        """How well a version is that was not looked at yet, under this policy."""
+        """Measure the health of a version that was not measured yet, under this policy."""

@@ -1,14 +1,19 @@
-"""Iceberg tables of the configured catalog, as the first of the formats."""
+"""Iceberg tables of the configured catalog, as the first of the formats.
+
+Engines and operations are imported where they are used: who looks at a table's health needs no Spark.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
 from thermocline.catalog.maintenance.lake_stats import StatsRow, read_orphan_estimate, read_published
 from thermocline.core.maintenance.health import Trend, find_warnings, measure, small_limit_bytes
 from thermocline.core.maintenance.outcome import Operation
+from thermocline.core.messages.nearest import render_nearest
 from thermocline.core.names import TableName
 from thermocline.core.policy.formats import Format
 from thermocline.core.policy.iceberg_format import ICEBERG
@@ -18,13 +23,12 @@ from thermocline.lake.catalogs.current_catalog import lake_catalog
 from thermocline.lake.read.health_facts import read_health_facts, read_small_files
 from thermocline.lake.read.table_metadata import read_lake_table
 from thermocline.maintain.context import PassContext
-from thermocline.maintain.engines.engine import MaintenanceEngine
-from thermocline.maintain.engines.named import engine_named
-from thermocline.maintain.engines.procedures import ProceduresEngine, plan_procedure
 from thermocline.maintain.format.formats import FormatHealth, Located, Target
-from thermocline.maintain.operations.registry import plan_operation
-from thermocline.maintain.plans.planning import Planned, PlanRequest
 from thermocline.runtime.pg import Connection
+
+if TYPE_CHECKING:
+    from thermocline.maintain.engines.engine import MaintenanceEngine
+    from thermocline.maintain.plans.planning import Planned, PlanRequest
 
 
 class IcebergTables:
@@ -37,14 +41,23 @@ class IcebergTables:
     def locate(self, conn: Connection, name: TableName) -> Located:
         location = lake_catalog().read_metadata_location(conn, name)
         if location is None:
-            raise LakeTableMissing(f"There is no Iceberg table {name} in the catalog.")
+            known = [str(table) for table in lake_catalog().read_all_metadata_locations(conn) if table.is_ours]
+            raise LakeTableMissing(
+                f"There is no Iceberg table {name} in the catalog.",
+                hint=render_nearest(str(name), known, otherwise="Check the namespace and the spelling."),
+            )
         metadata = read_lake_table(location).metadata
         return Located(location=location, snapshot=metadata.current_snapshot_id, properties=metadata.properties)
 
     def engine(self, name: str) -> MaintenanceEngine:
+        from thermocline.maintain.engines.named import engine_named
+
         return engine_named(name)
 
     def plan(self, request: PlanRequest, engine: str) -> Planned:
+        from thermocline.maintain.engines.procedures import ProceduresEngine, plan_procedure
+        from thermocline.maintain.operations.registry import plan_operation
+
         return plan_procedure(request) if engine == ProceduresEngine().name else plan_operation(request)
 
     def why_not_yet(
@@ -78,7 +91,7 @@ class IcebergTables:
 
 
 def _trend(location: str, policy: Policy, before: StatsRow | None) -> Trend | None:
-    """Which small files came and went since the last look."""
+    """Which small files were added and removed since the last measurement."""
     if before is None or before.metadata_location is None:
         return None
     limit = small_limit_bytes(policy)

@@ -7,17 +7,15 @@ from functools import cache
 from importlib.metadata import entry_points
 
 from thermocline.core.policy.formats import GROUP, add_format
-from thermocline.core.policy.iceberg_format import format_named
+from thermocline.core.policy.iceberg_format import ICEBERG, format_named
 from thermocline.maintain.format.formats import LakeFormat
-from thermocline.maintain.format.iceberg_format import IcebergTables
 
-_ICEBERG = IcebergTables()
 _ADDED: dict[str, LakeFormat] = {}
 
 
 @cache
 def load_formats() -> None:
-    """Make every installed format known, once; an entry point names a class or function that makes the format."""
+    """Load every installed format, once; an entry point names a class or function that returns the format."""
     for entry in entry_points(group=GROUP):
         made: LakeFormat = entry.load()()
         add_format(made.format)
@@ -25,8 +23,16 @@ def load_formats() -> None:
 
 
 def plugin_named(name: str) -> LakeFormat:
-    """The format of that name, or a refusal that lists those there are."""
+    """The format of that name; an unknown name is refused with a list of the known ones."""
     load_formats()
-    if name == _ICEBERG.format.name:
-        return _ICEBERG
+    if name == ICEBERG.name:
+        return _iceberg()
     return _ADDED[format_named(name).name]
+
+
+@cache
+def _iceberg() -> LakeFormat:
+    """Iceberg loads PyIceberg, Arrow and Spark's client, which who only views or sets a policy need not wait for."""
+    from thermocline.maintain.format.iceberg_format import IcebergTables
+
+    return IcebergTables()

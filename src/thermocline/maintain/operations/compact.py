@@ -1,6 +1,6 @@
-"""Compaction: small files merged, files in debt rewritten without their deleted rows, files out of order put in order.
+"""Compaction: merge small files, rewrite files without their deleted rows, sort unsorted files.
 
-    observe → plan → bins as Spark tasks → finished bins committed as they come
+    observe → plan → run bins as Spark tasks → commit finished bins as they arrive
 
 Bins run concurrently with tiering and folding; only a commit takes the table's writer lock. A pass that is killed keeps
 what it committed, and the janitor deletes the rest of its files.
@@ -11,11 +11,13 @@ from __future__ import annotations
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from thermocline.core.maintenance.bins import CompactionPlan, plan_compaction
 from thermocline.core.maintenance.bounds import Bounds
 from thermocline.core.maintenance.outcome import Outcome, Status
 from thermocline.core.maintenance.plan import MaintenancePlan
+from thermocline.core.messages.progress import Progress
 from thermocline.errors import ThermoclineError
 from thermocline.lake.commit.compare_and_swap import LakeHead, load_table
 from thermocline.lake.commit.rewrite_files import read_data_entries, read_new_file_footer
@@ -54,7 +56,7 @@ _COUNTED = (
 
 @dataclass(slots=True, kw_only=True)
 class _Progress:
-    """What became of the bins so far."""
+    """The results of the bins so far."""
 
     started: float
     pending: list[Finished] = field(default_factory=list)
@@ -107,7 +109,7 @@ def plan_compact(request: PlanRequest) -> Planned:
 
 
 def run_compact(applier: Applier, kernel: Kernel[BinResult] = run_bin) -> Outcome:
-    """Rewrite the bins of the plan by the kernel; a sentence and counters."""
+    """Rewrite the bins of the plan by the kernel; the outcome with its counters."""
     started, context, plan = time.monotonic(), applier.context, applier.plan.change
     head, files = applier.observed.head, applier.observed.files
     assert isinstance(plan, CompactionPlan)
@@ -137,7 +139,7 @@ def _run_bins(
     progress: _Progress,
     pool: ThreadPoolExecutor,
 ) -> None:
-    """Run every bin; commit what is finished now and then, so that a long pass keeps its progress."""
+    """Run every bin; commit finished bins at intervals, so that a long pass keeps its progress."""
     bins = {made.number: made for made in plan.bins}
     total, share = (
         len(bins),
@@ -159,8 +161,19 @@ def _run_bins(
         is_over=is_over,
         pace=context.pace,
     )
+    started_at, read_bytes, all_bytes = datetime.now(UTC), 0, sum(made.size_bytes for made in plan.bins)
     for done, result in enumerate(results, start=1):
-        context.report_progress(f"compact bin {done}/{total}")
+        read_bytes += bins[result.number].size_bytes
+        context.report_progress(
+            Progress(
+                phase=f"compact bin {done}/{total}",
+                done=read_bytes,
+                total=all_bytes,
+                unit="bytes",
+                started_at=started_at,
+                at=datetime.now(UTC),
+            )
+        )
         if isinstance(result, BinFailed):
             progress.failures.append(result.reason)
             continue

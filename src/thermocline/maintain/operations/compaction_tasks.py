@@ -1,4 +1,4 @@
-"""A lake table looked at for compaction: its files, the order it is kept in, and the tasks of its bins."""
+"""Observe a lake table for compaction: its files, its sort order, and the tasks of its bins."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _SORTABLE = re.compile(r"identity|year|month|day|hour|bucket\[\d+\]|truncate\[\d
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """The order a pass is to keep; `note` says why it is another than the policy asks for."""
+    """The sort order of a pass; `note` says why it differs from the policy's."""
 
     clustering: Clustering | None = None
     note: str | None = None
 
 
 def check_format(head: LakeHead) -> None:
-    """Refuse a format version and types of columns that this build does not rewrite, before any work."""
+    """Refuse format versions and column types that this build does not rewrite, before any work."""
     version = format_version(head)
     if version not in FORMAT_VERSIONS:
         raise FormatVersionUnsupported(
@@ -77,7 +77,7 @@ def read_seen(files: TableFiles, head: LakeHead) -> LakeSnapshot:
 
 
 def read_order(head: LakeHead, policy: Policy) -> Order:
-    """What the policy's strategy means for this table."""
+    """The sort order of this table under the policy's strategy."""
     columns = _columns(head)
     strategy = policy.rewrite_strategy
     if strategy == "binpack":
@@ -118,8 +118,8 @@ def _schema(head: LakeHead) -> Mapping[str, Any]:
 
 
 def _schema_with_missing(head: LakeHead) -> dict[str, Any]:
-    """The schema, with what files without a column read as said the way Iceberg says it from format 3 on, so that a
-    rewrite keeps it."""
+    """The schema with our defaults for missing columns as Iceberg's `initial-default`, so that a rewrite applies
+    them."""
     schema = _schema(head)
     missing = {field["id"]: head.properties.get(missing_property(field["id"])) for field in schema["fields"]}
     fields = [
@@ -155,64 +155,64 @@ def _own_terms(head: LakeHead, columns: Mapping[str, int]) -> tuple[OrderTerm, .
 
 
 def plan_tasks(context: PassContext, head: LakeHead, plan: CompactionPlan) -> list[BinTask]:
-    """The bins as tasks that travel."""
+    """The bins as tasks that can be sent to executors."""
     schema, properties = json.dumps(_schema_with_missing(head)), head.properties
     root = (properties.get("write.data.path") or f"{head.location.rstrip('/')}/data").rstrip("/")
     return [
         BinTask(
-            number=made.number,
-            kernel=made.kernel,
-            inputs=_inputs(made.files, made.deletes),
-            deletes=tuple(delete_source(delete) for delete in _deletes_of(made.files, made.deletes)),
+            number=bin_plan.number,
+            kernel=bin_plan.kernel,
+            inputs=_inputs(bin_plan.files, bin_plan.deletes),
+            deletes=tuple(delete_source(delete) for delete in _deletes_of(bin_plan.files, bin_plan.deletes)),
             schema_json=schema,
-            directory=f"{root}{_folder(plan.seen, made)}",
-            name_prefix=_name_prefix(context, plan, made),
-            target_bytes=made.target_bytes,
+            directory=f"{root}{_folder(plan.seen, bin_plan)}",
+            name_prefix=_name_prefix(context, plan, bin_plan),
+            target_bytes=bin_plan.target_bytes,
             compression=properties.get("write.parquet.compression-codec", "zstd"),
             compression_level=context.policy.compression_level,
             sort=_sort_fields(plan.clustering),
-            partition_values=_constants(head, made.group),
+            partition_values=_constants(head, bin_plan.group),
             splice_min_row_group_bytes=context.policy.splice_min_row_group_bytes,
             keep_lineage=plan.seen.format_version >= 3,
             name_mapping=properties.get("schema.name-mapping.default"),
         )
-        for made in plan.bins
+        for bin_plan in plan.bins
     ]
 
 
-def _name_prefix(context: PassContext, plan: CompactionPlan, made: Bin) -> str:
+def _name_prefix(context: PassContext, plan: CompactionPlan, bin_plan: Bin) -> str:
     return (
-        f"{context.pass_id}-{made.number}"
+        f"{context.pass_id}-{bin_plan.number}"
         if plan.clustering is None
-        else plan.clustering.output_prefix(context.pass_id, made.number)
+        else plan.clustering.output_prefix(context.pass_id, bin_plan.number)
     )
 
 
 def plan_delete_tasks(context: PassContext, head: LakeHead, plan: DeletesPlan) -> list[BinTask]:
-    """Delete files to be written anew as tasks: the data files they name are read for their keys at most."""
+    """Tasks that rewrite delete files. Of the data files they name, only key columns are read."""
     schema = json.dumps(_schema_with_missing(head))
     return [
         BinTask(
-            number=made.number,
+            number=bin_plan.number,
             kernel="reencode",
-            inputs=_inputs(made.data, made.applies),
-            deletes=tuple(delete_source(delete) for delete in _deletes_of(made.data, made.applies)),
+            inputs=_inputs(bin_plan.data, bin_plan.applies),
+            deletes=tuple(delete_source(delete) for delete in _deletes_of(bin_plan.data, bin_plan.applies)),
             schema_json=schema,
             directory=head.location,
-            name_prefix=f"{context.pass_id}-d{made.number}",
+            name_prefix=f"{context.pass_id}-d{bin_plan.number}",
             target_bytes=context.policy.delete_target_bytes,
             compression_level=context.policy.compression_level,
-            partition_values=_constants(head, made.group),
+            partition_values=_constants(head, bin_plan.group),
             name_mapping=head.properties.get("schema.name-mapping.default"),
         )
-        for made in plan.bins
+        for bin_plan in plan.bins
     ]
 
 
 def _deletes_of(
     files: Sequence[LiveDataFile], applies: Mapping[str, tuple[LiveDeleteFile, ...]]
 ) -> list[LiveDeleteFile]:
-    """Each delete of the files once."""
+    """Each delete of the files, without repetition."""
     return list({delete.key: delete for file in files for delete in applies.get(file.path, ())}.values())
 
 
@@ -244,9 +244,9 @@ def delete_source(delete: LiveDeleteFile) -> DeleteSource:
     )
 
 
-def _folder(seen: LakeSnapshot, made: Bin) -> str:
-    """The partition as a folder, in characters that no reader of URIs takes for something else."""
-    texts = seen.partition_texts.get(made.group, {})
+def _folder(seen: LakeSnapshot, bin_plan: Bin) -> str:
+    """The partition as a folder name, without characters that have a meaning in URIs."""
+    texts = seen.partition_texts.get(bin_plan.group, {})
     return "".join("/" + re.sub(r"[^\w.=+-]", "_", f"{name}={text}") for name, text in texts.items())
 
 
@@ -261,7 +261,7 @@ def _sort_fields(clustering: Clustering | None) -> tuple[SortField, ...]:
 
 
 def _constants(head: LakeHead, group: tuple[int, Values]) -> dict[int, object]:
-    """Values of identity partition columns, which files of other writers may leave out."""
+    """The values of identity partition columns, which files of other writers may omit."""
     spec = next(
         (found for found in head.metadata.get("partition-specs", ()) if found["spec-id"] == group[0]), {"fields": ()}
     )

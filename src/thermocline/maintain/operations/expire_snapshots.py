@@ -1,10 +1,10 @@
-"""Expiry: snapshots nobody needs leave the table, then their files leave the store.
+"""Expiry: remove snapshots that are no longer needed from the table, then delete their files.
 
     observe and plan → note the files → commit on exactly that head → delete the files
 
 Invariant: a file is deleted only when no snapshot of the committed version reaches it under any spelling, the journal
-does not have it staged, and it lies in the table's own folders. The files are noted in Postgres before the commit, so a
-kill in between leaves no waste: the next pass looks which of them are still reachable and deletes the others.
+does not have it staged, and it lies in the table's own folders. The files are recorded in Postgres before the commit,
+so a crash in between leaks nothing: the next pass deletes those of them that are no longer reachable.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ CONFLICT = "metadata version conflict"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Deleted:
-    """Files gone, bytes freed, and what failed."""
+    """Files deleted, bytes freed, and failures."""
 
     gone: int = 0
     freed_bytes: int = 0
@@ -63,7 +63,7 @@ class _Deleted:
 
 
 def plan_expire_snapshots(request: PlanRequest) -> Planned:
-    """What the policy lets go, within the bounds, with the files that only expiring snapshots reach."""
+    """The snapshots that the policy expires, within the bounds, and the files that only they reach."""
     operation, context, reads = request.operation, request.context, request.before.expiry
     version = read_version(context)
     check_may_delete(context, version)
@@ -154,8 +154,8 @@ def run_expire_snapshots(applier: Applier) -> Outcome:
 
 
 def _commit(applier: Applier) -> tuple[Applier, tuple[Deletable, ...]]:
-    """Under the writer's lock: expire what was planned, or when the table or the bounds changed since, plan again as a
-    whole; nearly every manifest was read by then."""
+    """Expire the planned snapshots under the writer lock. When the table or the bounds changed since, plan again first;
+    nearly every manifest is cached by then."""
     context = applier.context
     with writer_lock(context):
         head = load_table(context.spark(), context.target.name)
@@ -172,7 +172,7 @@ def _commit(applier: Applier) -> tuple[Applier, tuple[Deletable, ...]]:
 
 
 def _is_outdated(applier: Applier, head: LakeHead) -> bool:
-    """Whether the table moved since it was planned, or somebody needs by now what was planned to go."""
+    """Whether the table changed since the plan, or a planned snapshot is needed by now."""
     if head.metadata_location != applier.plan.metadata_location:
         return True
     bounds, before = read_bounds_of(applier.context, head), applier.plan.bounds
@@ -184,7 +184,7 @@ def _is_outdated(applier: Applier, head: LakeHead) -> bool:
 
 
 def _find_candidates(version: LakeVersion, expiring: set[int], reads: ExpiryReads) -> list[ListedFile]:
-    """The files that expiring snapshots name, after what the others name was noted as needed."""
+    """The files that expiring snapshots name, after those of the remaining snapshots were recorded as needed."""
     snapshots, metadata = version.metadata.snapshots, version.metadata
     kept = reads.index.reach(snapshot for snapshot in snapshots if snapshot.snapshot_id not in expiring)
     gone = reads.index.reach(snapshot for snapshot in snapshots if snapshot.snapshot_id in expiring)
@@ -216,7 +216,7 @@ def _find_candidates(version: LakeVersion, expiring: set[int], reads: ExpiryRead
 
 
 def _read_and_flush(manifest: ManifestFile, base: str) -> Iterator[str]:
-    """The files of a manifest that stays. What replaced the files that go must be on disk before they do."""
+    """The files of a manifest that stays. They are flushed, because they may replace files that are deleted."""
     for files in read_live_files([manifest], LakeReader(base)):
         paths = [absolute_path(path, base) for path, _ in files]
         flush_recent(paths, time.time())
@@ -234,7 +234,7 @@ def _delete_leftover(applier: Applier) -> _Deleted:
 
 
 def _delete(applier: Applier, doomed: Sequence[Deletable]) -> _Deleted:
-    """A file that could not be deleted stays noted, and the next pass tries again."""
+    """Delete the files. One that could not be deleted stays recorded, and the next pass tries again."""
     gone, freed, failed = 0, 0, []
     for part in applier.delete_files(doomed):
         journal.spare(applier.context.conn, [file.path for file in part.files])

@@ -1,5 +1,4 @@
-"""Deletion vectors that arrived on files while they were rewritten: their rows where they are now, one vector for each
-new file."""
+"""Map deletion vectors that were committed during a rewrite to the rewritten files, one vector for each new file."""
 
 from __future__ import annotations
 
@@ -20,8 +19,7 @@ def positions_in(vector: LiveDeleteFile) -> Positions:
 
 
 def holds_all(later: LiveDeleteFile, earlier: LiveDeleteFile) -> bool:
-    """Whether a vector that took another's place deletes all that the other did; it does unless rows were brought
-    back."""
+    """Whether a vector that replaced another deletes all of its rows. It does, unless rows were restored."""
     return later.referenced_file == earlier.referenced_file and bool(
         np.isin(positions_in(earlier), positions_in(later)).all()
     )
@@ -30,27 +28,26 @@ def holds_all(later: LiveDeleteFile, earlier: LiveDeleteFile) -> bool:
 def write_moved(
     path: str,
     positions: Mapping[str, list[Positions]],
-    likes: Mapping[str, LiveDataFile],
+    same_partition: Mapping[str, LiveDataFile],
     register: Callable[[str], None],
 ) -> list[NewDelete]:
-    """A vector for each data file that rows went from; `likes` are files of the same partitions that are in the table
-    now."""
+    """Write a vector for each new data file. `same_partition` has a live file of its partition for each of them."""
     if not positions:
         return []
     return new_vectors(
         write_vectors(path, {file: np.unique(np.concatenate(rows)) for file, rows in positions.items()}, register),
-        likes,
+        same_partition,
     )
 
 
-def new_vectors(made: DeletionVectorFile, likes: Mapping[str, LiveDataFile]) -> list[NewDelete]:
+def new_vectors(made: DeletionVectorFile, same_partition: Mapping[str, LiveDataFile]) -> list[NewDelete]:
     """The vectors of a file as the commit adds them."""
     return [
         NewDelete(
             path=made.path,
             size_bytes=made.size_bytes,
             rows=vector.rows,
-            like=likes[vector.data_file],
+            like=same_partition[vector.data_file],
             referenced_file=vector.data_file,
             offset=vector.offset,
             length=vector.length,

@@ -1,7 +1,7 @@
-"""Metadata files that left the table's history: deleted by the safety rule, never by count alone.
+"""Delete metadata files that are no longer in the table's log: by the safety rule, never by count alone.
 
-The table's own log keeps the newest versions (`write.metadata.previous-versions-max`); a version that fell out of it
-goes when no pin names it and it is past the grace period by the store's clock. So the folder stays bounded, and a
+The table's own log keeps the newest versions (`write.metadata.previous-versions-max`); an older version is deleted when
+no pin names it and its grace period is over by the store's clock. So the folder stays bounded, and a
 reader that was given a metadata file finds it.
 """
 

@@ -1,4 +1,4 @@
-"""Orphans moved aside instead of deleted: they can come back until their time is over.
+"""Quarantine: orphans are moved instead of deleted, and can be restored until they are overdue.
 
     note where it goes → move → note that it went
         a kill in between leaves the file in its place, in quarantine, or in both
@@ -35,8 +35,7 @@ Check = Callable[[Iterable[Deletable]], Iterable[Deletable]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
-    """How many files are back in their places, which could not come because another file has their name, and which are
-    gone."""
+    """The number of restored files, those whose path another file has, and those that are missing."""
 
     back: int
     taken: tuple[Quarantined, ...] = ()
@@ -44,8 +43,8 @@ class Restored:
 
 
 def quarantine_files(context: PassContext, location: str, orphans: Iterable[Deletable], say: Say) -> tuple[int, int]:
-    """Move orphans below the table's quarantine folder; how many and how many bytes. The place is noted before the
-    move."""
+    """Move orphans below the table's quarantine folder; the number of files and bytes. The target is recorded before
+    the move."""
     until = context.now + timedelta(milliseconds=context.policy.orphan_quarantine_ms)
     moved = size = 0
     for file in orphans:
@@ -55,7 +54,7 @@ def quarantine_files(context: PassContext, location: str, orphans: Iterable[Dele
         fault_point("quarantine-noted")
         with notes.locked(context.conn, kept_at) as is_ours:
             if not is_ours:
-                continue  # a restore wants it: it stays in its place
+                continue  # requested by a restore: it stays in its place
             move_aside(file, kept_at)
             fault_point("quarantine-moved")
             notes.note_moved(context.conn, kept_at)
@@ -65,7 +64,7 @@ def quarantine_files(context: PassContext, location: str, orphans: Iterable[Dele
 
 
 def settle_moves(context: PassContext) -> None:
-    """Moves that were cut off: a file that is still in its place is there, and the sweep judges it anew."""
+    """Settle interrupted moves: a file still at its original path is not quarantined, and the sweep judges it again."""
     for note in notes.read_notes(context.conn, owner_of(context), "unmoved"):
         with notes.locked(context.conn, note.kept_at) as is_ours:
             if not is_ours:
@@ -77,7 +76,7 @@ def settle_moves(context: PassContext) -> None:
 
 
 def read_overdue(context: PassContext) -> tuple[ListedFile, ...]:
-    """Quarantined files that were kept long enough and nobody wants, under the names they are kept by."""
+    """Quarantined files that are overdue and that no restore requests, by their paths in quarantine."""
     overdue = notes.read_notes(context.conn, owner_of(context), "over", now=context.now)
     return tuple(ListedFile(path=note.kept_at, size_bytes=note.size_bytes, modified=None) for note in overdue)
 
@@ -85,7 +84,8 @@ def read_overdue(context: PassContext) -> tuple[ListedFile, ...]:
 def empty_quarantine(
     context: PassContext, overdue: Sequence[ListedFile], needed: NeededFiles, check: Check, say: Say
 ) -> int:
-    """Delete the overdue files that nobody wants back by now; the bytes freed. `check` refuses what is not planned."""
+    """Delete the overdue files that no restore requests by now; the bytes freed. `check` refuses files that are not
+    planned."""
     freed, planned = 0, {file.path for file in overdue}
     for note in notes.read_notes(context.conn, owner_of(context), "over", now=context.now):
         if note.kept_at not in planned:
@@ -112,7 +112,7 @@ def _delete_kept(note: Quarantined, needed: NeededFiles, check: Check, say: Say)
 
 
 def restore_quarantined(conn: Connection, owner: Owner) -> Restored:
-    """Move everything back to where it was. Killed, it goes on where it was; nothing of it is deleted meanwhile."""
+    """Move all quarantined files back. After a crash it can be repeated; until then none of them is deleted."""
     notes.note_wanted(conn, owner)
     back, taken, gone = 0, list[Quarantined](), list[Quarantined]()
     for note in notes.read_notes(conn, owner, "wanted"):
@@ -135,7 +135,7 @@ def restore_quarantined(conn: Connection, owner: Owner) -> Restored:
 
 
 def _below(path: str, location: str) -> str:
-    """Where a file is kept below the quarantine folder: as below the table's own folder, or by its whole path."""
+    """The path of a file below the quarantine folder: relative to the table's folder, or its full path."""
     text, folder = canonical_path(path), canonical_path(location).rstrip("/") + "/"
     _, authority, rest = split_path(text)
     return text.removeprefix(folder) if text.startswith(folder) else f"{authority}/{rest.lstrip('/')}".lstrip("/")

@@ -2,7 +2,7 @@
 
     list → keep what is named, staged or young → read the table again → delete, or move to quarantine
 
-The listing streams, and continues where it was cut off. What is needed is held as hashes, and orphans are spooled to
+The listing streams, and an interrupted one is continued. What is needed is held as hashes, and orphans are spooled to
 disk, because nothing is deleted before the whole listing was compared: one file named under another spelling stops the
 sweep. What was committed meanwhile is read before the first delete. Ages are judged by the store's clock.
 """
@@ -50,7 +50,7 @@ _SAVE_EVERY_SECONDS = 30.0
 
 @dataclass(slots=True, kw_only=True)
 class _Listing:
-    """A listing under way: what somebody needs, the files compared with it, and the orphans found so far.
+    """A listing in progress: the needed files, the files compared with them, and the orphans found so far.
 
     Orphans are spooled to disk: there may be millions.
     """
@@ -160,8 +160,8 @@ def _idle(listed: int) -> str:
 
 
 def _list(context: PassContext, folders: SweptFolders, listing: _Listing) -> None:
-    """Compare the listing with what is needed. A listing that was cut off continues at the folder it had reached, with
-    what it had found judged again."""
+    """Compare the listing with the needed files. An interrupted listing continues at the folder it had reached; the
+    orphans it had found are compared again."""
     roots = folders.roots
     place = None if context.dry_run else sweeps.read_sweep(context.conn, owner_of(context))
     if place is not None and place.root in roots:
@@ -186,7 +186,7 @@ def _list(context: PassContext, folders: SweptFolders, listing: _Listing) -> Non
 
 
 def _save(context: PassContext, position: sweeps.SweepPosition, spool: IO[str], saved: int) -> None:
-    """Note how far the listing is, with what was spooled since the last note."""
+    """Save the position of the listing, with the orphans spooled since it was last saved."""
     spool.seek(saved)
     sweeps.save_sweep(context.conn, owner_of(context), position, map(_from_line, spool))
     spool.seek(0, os.SEEK_END)
@@ -217,7 +217,7 @@ class _Removed:
 
 
 def run_remove_orphans(applier: Applier) -> Outcome:
-    """Delete the orphans of the plan that nothing has taken up since, or move them to quarantine."""
+    """Delete the planned orphans that are still orphans, or move them to quarantine."""
     started, context, plan = time.monotonic(), applier.context, applier.plan.change
     needed = applier.observed.needed
     assert isinstance(plan, SweepPlan)
@@ -255,8 +255,7 @@ def run_remove_orphans(applier: Applier) -> Outcome:
 
 
 def _still_orphans(applier: Applier, version: LakeVersion, plan: SweepPlan, needed: NeededFiles) -> Iterator[Deletable]:
-    """The planned files that nothing has taken up since the listing. All of them are compared before the first is
-    given."""
+    """The planned files that are still orphans. All of them are compared before the first is returned."""
     context = applier.context
     check_may_delete(context, version)
     if version.head.metadata_location != applier.plan.metadata_location:

@@ -1,9 +1,8 @@
-"""Finished bins put into the table: looked at again on the head of the moment, deletes that arrived meanwhile moved
-along, one commit.
+"""Commit finished bins: check them against the current head, move deletes that were committed meanwhile, commit once.
 
 A bin whose inputs are all still there is committed whatever else was committed meanwhile, with the files it has
-written. A position delete that arrived on one of its inputs is moved to where the row is now. A bin that cannot follow
-is left out alone.
+written. A position delete that was added to one of its inputs is moved to the row's new position. A bin that cannot be
+committed is left out; the others are committed.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ _COPIED = ("splice", "merge")
 
 
 def staging_of(context: PassContext) -> Staging:
-    """Where the pass registers its files."""
+    """The staging area of the pass."""
     registered = context.target.registered
     return Staging(
         dsn=context.dsn,
@@ -74,7 +73,7 @@ def staging_of(context: PassContext) -> Staging:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """A bin that is written and not yet committed."""
+    """A bin that is rewritten and not yet committed."""
 
     bin: Bin
     result: BinResult
@@ -86,7 +85,7 @@ class Finished:
 
 @dataclass(slots=True, kw_only=True)
 class Replacing:
-    """The commits of one pass, and what they did so far."""
+    """The commits of one pass, and their counters."""
 
     applier: Applier
     plan: CompactionPlan
@@ -114,10 +113,8 @@ class Replacing:
         return self.applier.context
 
     def commit(self, finished: Sequence[Finished], dangling: Sequence[LiveDeleteFile] = ()) -> None:
-        """One commit of what is finished; on a lost race again, with the same files."""
-        left = sorted(
-            finished, key=lambda found: found.bin.files[0].order
-        )  # so that outputs stand in the order their rows came in
+        """Commit the finished bins; on a lost race retry with the same files."""
+        left = sorted(finished, key=lambda found: found.bin.files[0].order)  # outputs in the order of their rows
         for attempt in range(max(self.context.policy.max_commit_retries, 1)):
             head = load_table(self.context.spark(), self.context.target.name)
             is_other = head.snapshot_id != self.last and not self.context.policy.rebase
@@ -132,14 +129,14 @@ class Replacing:
                 self._put(head, prepared)
                 return
             except LostRace:
-                is_met = self._is_met(head, left)
-                self.conflicts, self.rebases = self.conflicts + is_met, self.rebases + (not is_met)
+                is_overtaken = self._is_overtaken(head, left)
+                self.conflicts, self.rebases = self.conflicts + is_overtaken, self.rebases + (not is_overtaken)
                 self.files_reused += sum(len(found.paths) for found in left)
                 time.sleep(back_off(attempt))
         self.refused.append(USED_UP)
 
-    def _is_met(self, head: LakeHead, finished: Sequence[Finished]) -> bool:
-        """Whether what was committed since that head touched a partition of these bins."""
+    def _is_overtaken(self, head: LakeHead, finished: Sequence[Finished]) -> bool:
+        """Whether commits since that head changed a partition of these bins."""
         before, now = (
             read_seen(self.files, head),
             read_seen(self.files, load_table(self.context.spark(), self.context.target.name)),
@@ -148,10 +145,10 @@ class Replacing:
             file.path: file.group for file in now.data
         }.items()
         known = {delete.key for delete in before.deletes}
-        come = {(delete.spec_id, delete.partition) for delete in now.deletes if delete.key not in known}
-        touched = come | {group for _, group in data}
+        arrived = {(delete.spec_id, delete.partition) for delete in now.deletes if delete.key not in known}
+        touched = arrived | {group for _, group in data}
         return any(found.bin.group in touched for found in finished) or any(
-            not now.specs[spec_id] for spec_id, _ in come
+            not now.specs[spec_id] for spec_id, _ in arrived
         )
 
     def _put(self, head: LakeHead, prepared: Prepared) -> None:
@@ -188,7 +185,7 @@ class Replacing:
                 late |= {delete.key: delete for delete in arrived}
         moved = tuple(late.values())
         removed = [live[file.path] for found in kept for file in found.bin.files]
-        later = [_as_seen(found, self.plan.seen.sequence_number, path) for found in kept for path in found.paths]
+        later = [_as_live_file(found, self.plan.seen.sequence_number, path) for found in kept for path in found.paths]
         unneeded = unneeded_deletes(seen, [file.path for file in removed], later) if kept or dangling else ()
         dropped = {delete.key: delete for delete in (*unneeded, *moved)}
         last = int(head.metadata.get("last-sequence-number", 0))
@@ -206,7 +203,7 @@ class Replacing:
         return Prepared(rewrite=rewrite, finished=tuple(kept), moved=moved)
 
     def _picked(self) -> ManifestEntries | None:
-        """What could not be picked is looked for again by the commit, which says why it cannot."""
+        """Entries that could not be read ahead are read again by the commit, which reports the error."""
         return self.picking.result() if self.picking is not None and self.picking.exception() is None else None
 
     def _carry(self, head: LakeHead, delete: LiveDeleteFile) -> CarriedDelete:
@@ -219,24 +216,24 @@ class Replacing:
     def _move(
         self, head: LakeHead, seen: LakeSnapshot, finished: Sequence[Finished], late: Sequence[LiveDeleteFile]
     ) -> list[NewDelete]:
-        """The deletes that arrived meanwhile, with rows of replaced files where they are now."""
+        """Map deletes that were committed meanwhile to the new positions of their rows."""
         if not late:
             return []
         if any(delete.kind == "vector" for delete in late):
             return self._move_vectors(head, seen, finished, late)
         moves = {plain_path(file.path): (found, maps) for found in finished for file, maps in _maps_of(found)}
         live = {plain_path(file.path): file for file in seen.data}
-        made = []
+        new_deletes = []
         for delete in late:
             positions: dict[str, list[Positions]] = {}
-            for said, rows in read_positions(delete).items():
+            for location, rows in read_positions(delete).items():
                 path = (
-                    next((file.path for file in seen.data if names_file(said, file.path)), said)
-                    if is_relative(said)
-                    else said
+                    next((file.path for file in seen.data if names_file(location, file.path)), location)
+                    if is_relative(location)
+                    else location
                 )
                 if (file := live.get(plain_path(path))) is None or file.sequence_number > delete.sequence_number:
-                    continue  # a file that is gone, or that came back after the delete
+                    continue  # a removed file, or one that was added again after the delete
                 if (move := moves.get(plain_path(path))) is not None:
                     for part in map_deleted_rows(move[1], rows):
                         positions.setdefault(move[0].paths[part.output], []).append(part.rows)
@@ -249,12 +246,12 @@ class Replacing:
                 merged = {path: np.unique(np.concatenate(rows)) for path, rows in positions.items()}
                 new = write_deletes(target, None, merged, self.staging.registrar(self.context.conn))
                 referenced = next(iter(merged)) if len(merged) == 1 else None
-                made.append(
+                new_deletes.append(
                     NewDelete(
                         path=new.path, size_bytes=new.size_bytes, rows=new.rows, like=delete, referenced_file=referenced
                     )
                 )
-        return made
+        return new_deletes
 
     def _move_vectors(
         self, head: LakeHead, seen: LakeSnapshot, finished: Sequence[Finished], late: Sequence[LiveDeleteFile]
@@ -262,19 +259,19 @@ class Replacing:
         """The same for a table of version 3, which has one deletion vector for each file."""
         moves = {plain_path(file.path): (found, maps) for found in finished for file, maps in _maps_of(found)}
         positions: dict[str, list[Positions]] = {}
-        live, likes = {file.path: file for file in seen.data}, dict[str, LiveDataFile]()
+        live, same_partition = {file.path: file for file in seen.data}, dict[str, LiveDataFile]()
         for vector in late:
             found, maps = moves[plain_path(vector.referenced_file or "")]
             for part in map_deleted_rows(maps, positions_in(vector)):
                 positions.setdefault(found.paths[part.output], []).append(part.rows)
-                likes[found.paths[part.output]] = live[found.bin.files[0].path]
+                same_partition[found.paths[part.output]] = live[found.bin.files[0].path]
         path = f"{head.location.rstrip('/')}/data/{self.staging.pass_id}-{uuid.uuid4().hex[:8]}-deletes.puffin"
-        return write_moved(path, positions, likes, self.staging.registrar(self.context.conn))
+        return write_moved(path, positions, same_partition, self.staging.registrar(self.context.conn))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """A commit as it fits the head that was looked at."""
+    """A commit prepared for one head."""
 
     rewrite: Rewrite
     finished: tuple[Finished, ...]
@@ -284,21 +281,20 @@ class Prepared:
 def _late_deletes(
     found: Finished, live: dict[str, LiveDataFile], index: DeleteIndex, planned: int
 ) -> list[LiveDeleteFile] | str:
-    """Position deletes on the bin's inputs that its kernel did not know; or why the bin cannot be committed any
-    more."""
+    """Position deletes on the bin's inputs that its kernel did not apply; or why the bin can no longer be committed."""
     late = []
     for file in found.bin.files:
         if (now := live.get(file.path)) is None or not is_same_entry(now, file):
             return f"source file {file.path} no longer in snapshot; compaction obsolete"
         known = {delete.key for delete in found.bin.deletes.get(file.path, ())}
-        here = index.of(now)
-        if known and not known <= {delete.key for delete in here} | _replaced_keys(found, file, here):
+        applying = index.of(now)
+        if known and not known <= {delete.key for delete in applying} | _replaced_keys(found, file, applying):
             return f"deletes on {file.path} were taken back while it was rewritten; its bin is left to the next pass"
-        for delete in (delete for delete in here if delete.key not in known):
+        for delete in (delete for delete in applying if delete.key not in known):
             if delete.kind == "equality" and (
                 delete.sequence_number > planned or _is_copy(delete, found.bin.deletes.get(file.path, ()))
             ):
-                continue  # it reaches the output too, which keeps the age of the snapshot that was planned on
+                continue  # it applies to the output too, which has the sequence number of the planned snapshot
             if delete.kind == "equality" or found.result.kernel not in _IN_ORDER:
                 return f"deletes arrived on {file.path} while it was rewritten; its bin is left to the next pass"
             late.append(delete)
@@ -306,8 +302,8 @@ def _late_deletes(
 
 
 def _replaced_keys(found: Finished, file: LiveDataFile, now: Sequence[LiveDeleteFile]) -> set[tuple[str, int]]:
-    """Deletes the bin knows whose place another took that deletes the same: a copy made by an earlier commit, or a
-    larger vector."""
+    """Keys of deletes of the bin that were replaced by others that delete the same rows: a copy made by an earlier
+    commit, or a larger vector."""
     vectors, known = [delete for delete in now if delete.kind == "vector"], found.bin.deletes.get(file.path, ())
     copied = {d.key for d in known if _is_copy(d, now)}
     grown = {d.key for d in known if d.kind == "vector" and any(holds_all(vector, d) for vector in vectors)}
@@ -315,15 +311,15 @@ def _replaced_keys(found: Finished, file: LiveDataFile, now: Sequence[LiveDelete
 
 
 def _is_copy(delete: LiveDeleteFile, others: Sequence[LiveDeleteFile]) -> bool:
-    """Whether an equality delete is among others under whatever name: a commit may have carried it on by a copy."""
-    told = (delete.kind, delete.sequence_number, delete.equality_ids, delete.record_count)
-    return delete.kind == "equality" and told in {
+    """Whether an equality delete is among the others, under any path: a commit may have replaced it by a copy."""
+    identity = (delete.kind, delete.sequence_number, delete.equality_ids, delete.record_count)
+    return delete.kind == "equality" and identity in {
         (d.kind, d.sequence_number, d.equality_ids, d.record_count) for d in others
     }
 
 
 def _maps_of(found: Finished) -> list[tuple[LiveDataFile, list[RowMap]]]:
-    """Each input of a bin with where its rows went."""
+    """Each input of a bin with its row maps."""
     by_path: dict[str, list[RowMap]] = defaultdict(list)
     for part in found.result.row_maps:
         by_path[plain_path(part.input_path)].append(part)
@@ -342,12 +338,12 @@ def read_positions(delete: LiveDeleteFile) -> dict[str, Positions]:
     paths = table.column("file_path").chunk(0).dictionary_encode()
     codes, rows = paths.indices.to_numpy(zero_copy_only=False), table.column("pos").to_numpy()
     found: dict[str, list[Positions]] = defaultdict(list)
-    for code, path in enumerate(paths.dictionary.to_pylist()):  # in which some writers name a value twice
+    for code, path in enumerate(paths.dictionary.to_pylist()):  # some writers repeat values in dictionaries
         found[str(path)].append(rows[codes == code])
     return {path: np.concatenate(parts) for path, parts in found.items()}
 
 
-def _as_seen(found: Finished, sequence_number: int, path: str) -> LiveDataFile:
+def _as_live_file(found: Finished, sequence_number: int, path: str) -> LiveDataFile:
     like = found.bin.files[0]
     return LiveDataFile(
         path=path,
@@ -362,7 +358,7 @@ def _as_seen(found: Finished, sequence_number: int, path: str) -> LiveDataFile:
 def _new_data(found: Finished, live: dict[str, LiveDataFile], plan: CompactionPlan) -> list[NewData]:
     order_id = plan.clustering.order_id if plan.clustering is not None and found.result.kernel == "sort" else 0
     if len(found.bin.files) == 1 and found.result.kernel in _IN_ORDER:
-        order_id = found.bin.files[0].sort_order_id  # rows of one file, in the order they were in
+        order_id = found.bin.files[0].sort_order_id  # rows of one file, in unchanged order
     copied = [_copied_inputs(found, live, number) for number in range(len(found.result.outputs))]
     return [
         NewData(
@@ -389,12 +385,12 @@ def _copied_inputs(found: Finished, live: dict[str, LiveDataFile], output: int) 
 
 
 def _copied_nan_counts(inputs: Sequence[LiveDataFile]) -> Counter[int] | None:
-    """What the inputs that were copied into an output say together; None when one of them says nothing."""
+    """The sum of the NaN counts of the inputs copied into an output; None when one of them has none."""
     total: Counter[int] = Counter()
     counted: Set[int] | None = None
     for file in inputs:
         if file.nan_counts is None:
             return None
-        total.update(file.nan_counts)  # not by +, which leaves zeros out
+        total.update(file.nan_counts)  # not by +, which drops zeros
         counted = file.nan_counts.keys() if counted is None else counted & file.nan_counts.keys()
-    return Counter({field_id: total[field_id] for field_id in counted or ()})  # what one file does not say is not zero
+    return Counter({field_id: total[field_id] for field_id in counted or ()})  # a missing count is not zero

@@ -1,5 +1,5 @@
-"""Delete files written anew: small position deletes merged, equality deletes turned into position deletes. No data file
-is touched.
+"""Rewrite delete files: merge small position deletes, convert equality deletes to position deletes. No data file is
+changed.
 
 observe → plan → Spark tasks that read the deletes and, for equality, the key columns → one commit that swaps delete
 files
@@ -53,7 +53,7 @@ from thermocline.spark.jobs.compact import BinFailed, run_bins
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Written:
-    """A bin with the files that stand for its deletes."""
+    """A bin with the files that replace its deletes."""
 
     bin: DeleteBin
     result: DeletesResult
@@ -64,12 +64,12 @@ Choose = Callable[[LakeSnapshot, Sequence[_Written]], tuple[list[LiveDeleteFile]
 
 
 def plan_rewrite_position_delete_files(request: PlanRequest) -> Planned:
-    """Small files of position deletes, merged per partition."""
+    """Plan to merge small position delete files, per partition."""
     return _plan(request, partial(plan_merges, policy=request.context.policy), NO_POSITION_DELETES)
 
 
 def plan_convert_deletes(request: PlanRequest) -> Planned:
-    """Equality deletes, turned into position deletes."""
+    """Plan to convert equality deletes to position deletes."""
     return _plan(request, plan_conversions, NO_EQUALITY_DELETES)
 
 
@@ -113,7 +113,7 @@ def run_rewrite_position_delete_files(applier: Applier) -> Outcome:
 
 
 def run_convert_deletes(applier: Applier) -> Outcome:
-    """Turn equality deletes into position deletes."""
+    """Convert equality deletes to position deletes."""
     return _run(applier, _choose_converted, NO_EQUALITY_DELETES)
 
 
@@ -180,7 +180,7 @@ def _commit(
     written: Sequence[_Written],
     choose: Choose,
 ) -> tuple[list[LiveDeleteFile], list[_Written], str | None]:
-    """Swap the delete files in one commit; on a lost race again, with the files already written."""
+    """Replace the delete files in one commit; on a lost race retry with the same files."""
     context = applier.context
     for attempt in range(max(context.policy.max_commit_retries, 1)):
         head = load_table(context.spark(), context.target.name)
@@ -232,8 +232,8 @@ def _choose_converted(seen: LakeSnapshot, written: Sequence[_Written]) -> tuple[
 
 
 def _is_all_there(found: _Written, seen: LakeSnapshot) -> bool:
-    """Whether no delete of a bin was taken back, and no data file left and came back: what was written would delete
-    living rows."""
+    """Whether all deletes of a bin are still there, and no data file was removed and added again. Otherwise the written
+    deletes would remove live rows."""
     deletes, data = {delete.key for delete in seen.deletes}, {file.path: file for file in seen.data}
     return all(delete.key in deletes for delete in found.bin.deletes) and all(
         is_same_entry(data[file.path], file) for file in found.bin.data if file.path in data
@@ -241,7 +241,7 @@ def _is_all_there(found: _Written, seen: LakeSnapshot) -> bool:
 
 
 def _is_as_it_was(found: _Written, seen: LakeSnapshot, index: DeleteIndex) -> bool:
-    """Whether every data file of a bin is there and has the deletes by position that its new vector was made with."""
+    """Whether every data file of a bin is there and has the position deletes that its new vector was made from."""
     live = {file.path: file for file in seen.data}
 
     def by_position(deletes: Sequence[LiveDeleteFile]) -> set[tuple[str, int]]:
@@ -254,7 +254,7 @@ def _is_as_it_was(found: _Written, seen: LakeSnapshot, index: DeleteIndex) -> bo
 
 
 def _new_deletes(found: _Written, seen: LakeSnapshot) -> list[NewDelete]:
-    """The bin's files, in the partition of a file that is in the table now."""
+    """The bin's new files, each in the partition of a file that is in the table."""
     data = {file.path: file for file in seen.data}
     deletes = {delete.key: delete for delete in seen.deletes}
     likes: list[LiveDataFile | LiveDeleteFile] = [data[file.path] for file in found.bin.data if file.path in data]

@@ -1,4 +1,4 @@
-"""Manifests written again: fewer, grouped by partition spec and clustered by partition, so that planning reads less."""
+"""Rewrite manifests: fewer, grouped by partition spec and clustered by partition, so that planning reads less."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def plan_rewrite_manifests(request: PlanRequest) -> Planned:
 
 
 def run_rewrite_manifests(applier: Applier) -> Outcome:
-    """Rewrite the groups of the plan, one commit each; when the table moved, what remains is planned again."""
+    """Rewrite the groups of the plan, one commit each; when the table changed, plan the remaining ones again."""
     started, policy = time.monotonic(), applier.context.policy
     notes, done, entries = applier.plan.notes, dict[int, RewrittenManifests](), 0
     attempts = max(policy.max_commit_retries, 1)

@@ -1,1 +1,1 @@
-"""What every plan of maintenance is made from: the bounds, who else uses the files, and the checks of a result."""
+"""Inputs and checks of maintenance plans: the bounds, other users of the files, and the checks of a result."""

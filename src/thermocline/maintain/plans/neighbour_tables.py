@@ -1,5 +1,4 @@
-"""Other tables of any catalog in the database with files where a table has its own: what may be theirs is never
-deleted."""
+"""Tables of any catalog in the database that share folders with a table. Files that may be theirs are never deleted."""
 
 from __future__ import annotations
 
@@ -76,8 +75,8 @@ def _others(context: PassContext) -> dict[CatalogTable, str]:
 
 
 def plan_folders(context: PassContext, version: LakeVersion) -> SweptFolders:
-    """Where the sweep may look: every folder of the table that no other table writes to, without those of others below
-    it."""
+    """The folders that the sweep may list: every folder of the table that no other table writes to, without other
+    tables' folders below it."""
     mine = version.metadata.location.rstrip("/")
     check_is_one_table(context, version)
     found = _others(context)

@@ -1,4 +1,4 @@
-"""Locks of the partitions of a concurrent pass: two compactions never work on one partition at once.
+"""Lock the partitions of a concurrent pass: two compactions never rewrite one partition at once.
 
 A pass over a whole table has the table for itself and needs no claims. A claim is a lock of the pass's connection, so a
 killed pass frees its partitions at once.
@@ -21,7 +21,7 @@ BUSY = "another compaction works on this partition"
 
 @dataclass(slots=True)
 class Claims:
-    """The partitions of one pass; what others had when we asked stays theirs until the next pass."""
+    """The claimed partitions of one pass. A partition that another pass held is not tried again by this pass."""
 
     context: PassContext
     stack: ExitStack
@@ -29,8 +29,8 @@ class Claims:
     busy: set[tuple[int, Values]] = field(default_factory=set)
 
     def take(self, plan: CompactionPlan) -> bool:
-        """Claim the partitions of the plan that were not asked for yet; whether one was got, so that the table must be
-        looked at again."""
+        """Claim the partitions of the plan that were not tried yet. True when one was acquired: then the table must be
+        observed again."""
         before = len(self.held)
         for group in {made.group for made in plan.bins} - self.held - self.busy:
             lock = partition_lock(self.context.conn, owner_of(self.context), f"{group!r}")
@@ -38,7 +38,7 @@ class Claims:
         return len(self.held) > before
 
     def within(self, plan: CompactionPlan) -> CompactionPlan:
-        """The plan without partitions of others, which it names."""
+        """The plan without the partitions that others hold; they are named in its notes."""
         others = sorted(
             f"{render_group(plan.seen, group)}: {BUSY}" for group in {made.group for made in plan.bins} - self.held
         )
@@ -50,7 +50,7 @@ class Claims:
 
 @contextmanager
 def partition_claims(context: PassContext) -> Iterator[Claims | None]:
-    """The claims of a pass, given up at its end; none where the pass has the table for itself."""
+    """The claims of a pass, released at its end; None where the pass has locked the whole table."""
     if not context.may_run_concurrently or context.dry_run:
         yield None
         return

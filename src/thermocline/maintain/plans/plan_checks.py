@@ -1,4 +1,4 @@
-"""What an engine asks for, compared with its plan and the bounds. Pure: raises `OutsideThePlan`, or returns.
+"""Check an engine's changes against its plan and the bounds. Pure: raises `OutsideThePlan`, or returns.
 
 Every engine's results pass through here, ours included, before anything is committed or deleted.
 """
@@ -58,7 +58,7 @@ def _check_bins(plan: MaintenancePlan, compaction: CompactionPlan, rewrite: Rewr
 
 
 def why_not_whole(made: Bin, rows: int) -> str | None:
-    """Why outputs with so many rows cannot take the place of a bin."""
+    """Why outputs with this many rows cannot replace a bin, or None."""
     before = sum(file.record_count for file in made.files)
     least: int | None = before
     for file in made.files:
@@ -72,8 +72,8 @@ def why_not_whole(made: Bin, rows: int) -> str | None:
 def _check_dropped(
     plan: MaintenancePlan, now: LakeSnapshot, rewrite: Rewrite, planned: Collection[tuple[str, int]]
 ) -> None:
-    """A delete file may go when the plan names it, when it hides no row any more, or when its positions were moved to
-    the files that took the place of its data files."""
+    """A delete file may be removed when the plan names it, when it no longer deletes a row, or when its positions were
+    moved to the files that replaced its data files."""
     if not rewrite.dropped:
         return
     gone = [file.path for file in rewrite.removed]
@@ -91,7 +91,7 @@ def _check_dropped(
 
 
 def _check_converted(plan: MaintenancePlan, deletes: DeletesPlan, now: LakeSnapshot, rewrite: Rewrite) -> None:
-    """An equality delete may go when every data file that it applies to was converted."""
+    """An equality delete may be removed when every data file that it applies to was converted."""
     converted = {file.path for made in deletes.bins for file in made.data}
     equality = [delete for delete in rewrite.dropped if delete.kind == "equality"]
     if still_applying(now, equality, converted):
@@ -145,8 +145,8 @@ def check_expiry(
 
 
 def check_snapshot_counts(plan: MaintenancePlan, before: Mapping[str, str], after: Mapping[str, str]) -> None:
-    """Refuse a snapshot of Iceberg's own rewrites whose summary tells of other rows than the planned one's, or that is
-    no replacement."""
+    """Refuse a snapshot of Iceberg's own rewrites that is no replacement, or whose summary has another row count than
+    the planned one."""
     if after.get("operation") != "replace":
         raise refuse(plan, f"made a snapshot of operation {after.get('operation')}, which is no rewrite")
     if plan.operation == "compact":
@@ -163,7 +163,7 @@ def check_snapshot_counts(plan: MaintenancePlan, before: Mapping[str, str], afte
 
 
 def check_kept(plan: MaintenancePlan, what: str, before: Iterable[object], after: Collection[object]) -> None:
-    """Refuse when something of the version that was planned on is gone."""
+    """Refuse when something of the planned version is missing."""
     if (gone := next((one for one in before if one not in after), None)) is not None:
         raise refuse(plan, f"removes {what} {gone}")
 

@@ -1,4 +1,4 @@
-"""A plan together with what was read to make it, so that applying it need not read the same again."""
+"""A plan together with what was read to make it, so that applying it does not read the same again."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ class Planned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRequest:
-    """An operation that is to be planned. What is entered into `held`, such as the lock of a partition, is held until
-    the operation is over; `before` is what an earlier plan of the same operation observed."""
+    """A request to plan an operation. Context managers entered into `held`, such as partition locks, are held until the
+    operation ends; `before` is what an earlier plan of the same operation observed."""
 
     operation: Operation
     context: PassContext

@@ -32,7 +32,7 @@ _LOOKS, _BETWEEN_LOOKS_SECONDS = 4, 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LakeVersion:
-    """A table as it was looked at."""
+    """A table version that was read."""
 
     head: LakeHead
     metadata: TableMetadata
@@ -50,12 +50,12 @@ def owner_of(context: PassContext) -> Owner:
 
 
 def read_version(context: PassContext) -> LakeVersion:
-    """The table now."""
+    """Read the current version of the table."""
     return read_version_of(load_table(context.spark(), context.target.name))
 
 
 def read_version_of(head: LakeHead) -> LakeVersion:
-    """The snapshots and refs of a version that was loaded."""
+    """The snapshots and refs of a loaded version."""
     metadata = read_lake_table(head.metadata_location).metadata
     refs = tuple(
         RefFact(
@@ -94,7 +94,7 @@ def _facts(metadata: TableMetadata, refs: tuple[RefFact, ...]) -> tuple[Snapshot
 
 
 def read_bounds(context: PassContext, version: LakeVersion) -> Bounds:
-    """What must stay, now; raises when it cannot be found out, and then nothing may be deleted."""
+    """What is needed now. Raises when that cannot be determined, and then nothing may be deleted."""
     needs = read_protected_snapshots(
         context.conn, owner_of(context), context.pass_id, context.settings.standby_grace_seconds
     )
@@ -113,13 +113,13 @@ def read_bounds(context: PassContext, version: LakeVersion) -> Bounds:
 
 
 def read_bounds_of(context: PassContext, head: LakeHead) -> Bounds:
-    """The bounds of a version that was loaded."""
+    """The bounds of a loaded version."""
     return read_bounds(context, read_version_of(head))
 
 
 def check_may_delete(context: PassContext, version: LakeVersion) -> None:
-    """Refuse when the table's files may be others' too: its own word for it, or traces of a writer that our catalog
-    does not know."""
+    """Refuse when the table's files may be shared: its `gc.enabled` says so, or a writer that our catalog does not know
+    left metadata."""
     check_gc_enabled(version)
     for attempt in range(_LOOKS):
         if (found := find_other_writer(version.metadata, version.head.metadata_location)) is None:
@@ -131,7 +131,8 @@ def check_may_delete(context: PassContext, version: LakeVersion) -> None:
 
 
 def check_gc_enabled(version: LakeVersion) -> None:
-    """`gc.enabled=false` says that files may be shared; only on tables of our own it is there to keep others away."""
+    """Refuse a table with `gc.enabled=false`, whose files may be shared. Tables of our own have it to stop other
+    programs."""
     properties = version.head.properties
     if properties.get(_GC_PROPERTY, "true").strip().lower() == "false" and OWNER_PROPERTY not in properties:
         raise GcForbidden(
@@ -140,16 +141,16 @@ def check_gc_enabled(version: LakeVersion) -> None:
 
 
 def read_clock(version: LakeVersion) -> datetime:
-    """The time by the clock of the store that the table is in, which alone may judge the ages of its files."""
+    """The time by the clock of the table's store; ages of files are judged by it only."""
     return read_store_clock(version.head.metadata_location.rpartition("/")[0])
 
 
 def need_version(needed: NeededFiles, version: LakeVersion) -> None:
-    """Nothing that this version of the table names may go."""
+    """Protect every file that this version of the table names."""
     needed.need(lambda: every_path(version.metadata, version.head.metadata_location))
 
 
 def roots_of(version: LakeVersion) -> tuple[str, ...]:
-    """Where the table's own files are; what lies elsewhere was added by reference and is not ours to delete."""
+    """The table's own folders. Files elsewhere were added by reference and are never deleted."""
     said = (version.metadata.location, *(version.head.properties.get(key) for key in PATH_PROPERTIES))
     return tuple(dict.fromkeys(root.rstrip("/") for root in said if root))

@@ -8,9 +8,10 @@ from datetime import datetime
 import psycopg
 
 from thermocline.catalog import pins, tables
+from thermocline.core.messages.nearest import render_nearest
 from thermocline.core.names import TableName
 from thermocline.core.observation import PartitionObservation
-from thermocline.errors import LockNotGranted, PinHeldByOther
+from thermocline.errors import LockNotGranted, NoSuchPin, PinHeldByOther
 from thermocline.runtime.pg import Connection, connect
 from thermocline.seam.heap.partitions import short_locks
 
@@ -60,9 +61,14 @@ def release(dsn: str, pin: int) -> ReleaseReport:
     """Release a pin as an operator."""
     with connect(dsn, autocommit=True, application_name="thermocline pins") as conn:
         try:
-            return ReleaseReport(pin=pin, released=pins.release_pin(conn, pin))
+            released = pins.release_pin(conn, pin)
         except psycopg.errors.InsufficientPrivilege as problem:
-            raise PinHeldByOther(f"{problem.diag.message_primary}.") from None
+            said = str(problem.diag.message_primary).removeprefix(f"{PinHeldByOther.code}: ")
+            raise PinHeldByOther(f"{said}.") from None
+        if not released and not pins.was_ever_taken(conn, pin):
+            living = [str(other.id) for other in pins.read_pins(conn)]
+            raise NoSuchPin(f"There is no pin {pin}.", hint=render_nearest(str(pin), living, otherwise=NoSuchPin.hint))
+        return ReleaseReport(pin=pin, released=released)
 
 
 def why_pinned(conn: Connection, table_id: int, partition: PartitionObservation, lock_timeout_ms: int) -> str | None:

@@ -1,11 +1,10 @@
-"""Storage profiles as commands see them: listed and added."""
+"""Storage profiles as commands see them: listed, added and removed."""
 
 from __future__ import annotations
 
-from thermocline.catalog.migrate import apply_migrations
-from thermocline.catalog.profiles import StorageProfile, insert_profile, read_profiles
+from thermocline.catalog.migrate import apply_migrations, check_catalog_is_ours
+from thermocline.catalog.profiles import StorageProfile, delete_profile, insert_profile, read_profiles
 from thermocline.errors import UsageError
-from thermocline.ops.register.registration_plan import check_catalog_is_ours
 from thermocline.runtime.locations import local_path, location_of
 from thermocline.runtime.pg import check_version, connect
 
@@ -34,3 +33,12 @@ def add_profile(dsn: str, name: str, warehouse: str, *, is_default: bool = False
         apply_migrations(conn)
         insert_profile(conn, made)
     return made
+
+
+def remove_profile(dsn: str, name: str) -> StorageProfile:
+    """Remove a profile that no lake is in. Its warehouse and every file there stay."""
+    with connect(dsn, autocommit=True, application_name="thermocline profile") as conn:
+        check_version(conn)
+        check_catalog_is_ours(conn)
+        apply_migrations(conn)
+        return delete_profile(conn, name)

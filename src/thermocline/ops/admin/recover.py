@@ -92,9 +92,9 @@ class RecoverReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Seen:
+class _Observation:
     head: str
-    told: dict[str, dict[str, Any]]
+    metadata: dict[str, dict[str, Any]]
     """Metadata files that can be read, by location: the pointer's own first, then later ones, newest first, then its
     predecessor."""
     later: tuple[NewerMetadata, ...]
@@ -125,8 +125,8 @@ def _recover(conn: Connection, table: Maintained, *, dry_run: bool) -> TableReco
         missing = _find_missing(seen, [snapshot for snapshot in seen.wanted if snapshot is not None])
         complete = {snapshot for snapshot, gone in missing.items() if not gone}
         candidates = [
-            RecoveryCandidate(location=location, snapshots=frozenset(snapshots_of(told)))
-            for location, told in seen.told.items()
+            RecoveryCandidate(location=location, snapshots=frozenset(snapshots_of(metadata)))
+            for location, metadata in seen.metadata.items()
         ]
         target = plan_target(candidates, seen.wanted, complete)
         if target is None:
@@ -140,7 +140,7 @@ def _recover(conn: Connection, table: Maintained, *, dry_run: bool) -> TableReco
             state=state,
             snapshot_id=target.snapshot_id,
             later_versions=len(seen.later),
-            went_back=seen.head not in seen.told and target.location == table.previous_location,
+            went_back=seen.head not in seen.metadata and target.location == table.previous_location,
         )
 
 
@@ -158,49 +158,53 @@ def _lock(conn: Connection, table: Maintained) -> Iterator[None]:
             yield
 
 
-def _observe(conn: Connection, table: Maintained, head: str) -> _Seen:
+def _observe(conn: Connection, table: Maintained, head: str) -> _Observation:
     later = read_newer_metadata(head)
-    told: dict[str, dict[str, Any]] = {}
+    metadata: dict[str, dict[str, Any]] = {}
     for location in (head, *(version.location for version in later), table.previous_location):
-        if location is not None and location not in told:
+        if location is not None and location not in metadata:
             with suppress(LakeFileUnreadable):
-                told[location] = read_metadata_file(location)
+                metadata[location] = read_metadata_file(location)
     published = None if table.owner.table_id is None else journal.read_cutline(conn, table.owner.table_id).s
-    return _Seen(head=head, told=told, later=later, wanted=_wanted(table, told, head, published), published=published)
+    return _Observation(
+        head=head, metadata=metadata, later=later, wanted=_wanted(table, metadata, head, published), published=published
+    )
 
 
 def _wanted(
-    table: Maintained, told: Mapping[str, Mapping[str, Any]], head: str, published: int | None
+    table: Maintained, metadata: Mapping[str, Mapping[str, Any]], head: str, published: int | None
 ) -> tuple[int | None, ...]:
     """The head's snapshot and the published one. An operation that had committed and not published stays committed
     where its files are there: resolving publishes it. Of a table that nobody publishes, the predecessor says where it
     was; without it nobody knows."""
-    found = [current_snapshot_of(told[head])] if head in told else []
+    found = [current_snapshot_of(metadata[head])] if head in metadata else []
     if table.owner.table_id is not None:
         found.append(published)
-    elif not found and (before := told.get(table.previous_location or "")) is not None:
+    elif not found and (before := metadata.get(table.previous_location or "")) is not None:
         found.append(current_snapshot_of(before))
     return tuple(dict.fromkeys(found))
 
 
-def _find_missing(seen: _Seen, wanted: list[int]) -> dict[int, tuple[MissingFile, ...]]:
+def _find_missing(seen: _Observation, wanted: list[int]) -> dict[int, tuple[MissingFile, ...]]:
     """What each wanted snapshot lacks; one that no metadata file knows lacks its manifest list."""
     found = {}
     for snapshot in wanted:
-        location = next((location for location, told in seen.told.items() if snapshot in snapshots_of(told)), None)
+        location = next(
+            (location for location, metadata in seen.metadata.items() if snapshot in snapshots_of(metadata)), None
+        )
         nowhere = (MissingFile(path=f"a metadata file that knows snapshot {snapshot}"),)
         found[snapshot] = find_missing(location, snapshot) if location is not None else nowhere
     return found
 
 
-def _apply(conn: Connection, table: Maintained, seen: _Seen, target: RecoveryTarget) -> None:
-    told = seen.told[target.location]
-    snapshots = snapshots_of(told)
+def _apply(conn: Connection, table: Maintained, seen: _Observation, target: RecoveryTarget) -> None:
+    found = seen.metadata[target.location]
+    snapshots = snapshots_of(found)
     lists = [str(snapshot.get("manifest-list", "")) for snapshot in snapshots.values()]
     alive = {snapshot for snapshot, size in zip(snapshots, read_sizes(lists), strict=True) if size is not None}
-    log = [entry["metadata-file"] for entry in told.get("metadata-log", ())]
+    log = [entry["metadata-file"] for entry in found.get("metadata-log", ())]
     logged = {location for location, size in zip(log, read_sizes(log), strict=True) if size is not None}
-    metadata = plan_metadata(told, target.snapshot_id, alive, logged, int(time.time() * 1000))
+    metadata = plan_metadata(found, target.snapshot_id, alive, logged, int(time.time() * 1000))
     above = max([version.version for version in seen.later] + [version_of(seen.head) or 0]) + 1
     written = write_metadata(metadata, seen.head.rpartition("/")[0], above)
     fault_point("recover-written")
@@ -222,7 +226,12 @@ def _apply(conn: Connection, table: Maintained, seen: _Seen, target: RecoveryTar
 
 
 def _leave_incomplete(
-    conn: Connection, table: Maintained, seen: _Seen, missing: dict[int, tuple[MissingFile, ...]], *, dry_run: bool
+    conn: Connection,
+    table: Maintained,
+    seen: _Observation,
+    missing: dict[int, tuple[MissingFile, ...]],
+    *,
+    dry_run: bool,
 ) -> TableRecovery:
     """Nothing of the table moves or is deleted until its files are back."""
     snapshot = seen.published if seen.published in missing else next(iter(missing), None)

@@ -1,7 +1,7 @@
 """What Postgres' planner knows of the lake: the foreign table is analysed when the published rows differ from those it
 counted.
 
-A look costs a query; manifests are read only when the snapshot is another one. ANALYZE asks the gateway for a sample
+A look costs a query; manifests are read only when the snapshot is another one. ANALYZE reads a sample by the gateway
 (`postgres_fdw` of Postgres 16 and newer), of files evenly spread over the lake, so it stays cheap however large the
 lake is.
 """
@@ -12,12 +12,11 @@ from dataclasses import dataclass
 
 import psycopg
 from psycopg import sql
-from psycopg.rows import dict_row
 
 from thermocline.catalog.tables import RegisteredTable
 from thermocline.lake.catalogs.current_catalog import lake_catalog
 from thermocline.lake.read.table_metadata import read_lake_table
-from thermocline.runtime.pg import Connection, load_queries
+from thermocline.runtime.pg import Connection, load_queries, rows_by_name
 from thermocline.runtime.settings import Settings
 
 CHANGED_SHARE = 0.1
@@ -28,7 +27,7 @@ _QUERIES = load_queries("thermocline.ops", "queries/statistics.sql")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LakeStatistics:
-    """Rows that are published, and rows that the planner believes in; none where it was never told."""
+    """Rows that are published, and `known_rows`, the planner's estimate; None before the first ANALYZE."""
 
     snapshot: int | None
     rows: int
@@ -38,21 +37,20 @@ class LakeStatistics:
 
 def read_statistics(conn: Connection, table: RegisteredTable) -> LakeStatistics | None:
     """The lake's rows and the planner's; None while the table has no lake or no foreign table."""
-    with conn.cursor(row_factory=dict_row) as cursor:
-        found = cursor.execute(_QUERIES["lake_statistics"].encode(), [table.id]).fetchone()
+    found = rows_by_name(conn).execute(_QUERIES["lake_statistics"], [table.id]).fetchone()
     location = lake_catalog().read_metadata_location(conn, table.lake)
     if found is None or location is None:
         return None
     rows = 0
-    if found["snapshot"] is not None:
-        files = read_lake_table(location).files(found["snapshot"])
+    if found.snapshot is not None:
+        files = read_lake_table(location).files(found.snapshot)
         deleted = sum(delete.record_count for delete in files.deletes if not delete.equality_ids)
         rows = max(0, sum(file.record_count for file in files.data) - deleted)
     return LakeStatistics(
-        snapshot=found["snapshot"],
+        snapshot=found.snapshot,
         rows=rows,
-        known_rows=found["known_rows"] if found["known_rows"] >= 0 else None,
-        server_version=found["server_version"],
+        known_rows=found.known_rows if found.known_rows >= 0 else None,
+        server_version=found.server_version,
     )
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from thermocline.core.names import TableName
 from thermocline.ops.spanning_table import read_spanning
 from thermocline.runtime.pg import connect
-from thermocline.seam.grants import apply_grant_changes, read_grant_changes, render_grant
+from thermocline.seam.grants import apply_grant_changes, note_followed_grants, read_grant_changes, render_grant
+from thermocline.seam.schema_changes import note_seam
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +39,9 @@ def sync_grants(dsn: str, name: TableName, *, dry_run: bool = False) -> GrantRep
         objects = table.seam.objects
         change = read_grant_changes if dry_run else apply_grant_changes
         changes = change(conn, table.heap, objects)
+        if not dry_run:
+            note_followed_grants(conn, table.registered.id)
+            note_seam(conn, table.registered.id)
         conn.commit()
     return GrantReport(
         table=str(name),

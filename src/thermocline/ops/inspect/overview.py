@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 
 from psycopg import sql
+from psycopg.rows import class_row, scalar_row
 
 from thermocline.catalog.migrate import check_version_known, read_version
 from thermocline.catalog.pauses import CycleState, read_cycle, read_paused_since
 from thermocline.catalog.tables import RegisteredTable, find_table, read_tables
 from thermocline.core.axis import render_axis
+from thermocline.core.modes.table_settings import render_setting
 from thermocline.core.names import TableName
 from thermocline.runtime import pg
 
@@ -34,6 +36,7 @@ class TableOverview:
     pending_corrections: int
     unfinished_ops: int
     paused_since: datetime | None = None
+    started_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +73,7 @@ class EventRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableDetail:
-    """Everything `show` tells."""
+    """Everything that `show` prints."""
 
     overview: TableOverview
     primary_key: tuple[str, ...]
@@ -87,6 +90,8 @@ class TableDetail:
     lake_retention: int | None
     premake: int
     cycle: CycleState | None
+    settings: dict[str, str]
+    """Lags, lake retention and premake, as their options take them."""
 
 
 def read_overview(dsn: str, *, connect_timeout_seconds: int = 5) -> tuple[TableOverview, ...]:
@@ -116,61 +121,54 @@ def read_detail(dsn: str, name: TableName, *, connect_timeout_seconds: int = 5) 
             lake_partition=table.lake_partition,
             partitions=tuple(
                 PartitionRow(
-                    name=str(TableName(schema, partition)),
-                    lower=render_axis(table.key_type, lo),
-                    upper=render_axis(table.key_type, hi),
-                    state=state,
-                    rows_in_lake=rows,
+                    name=str(TableName(row.schema_name, row.name)),
+                    lower=render_axis(table.key_type, row.lo),
+                    upper=render_axis(table.key_type, row.hi),
+                    state=row.state,
+                    rows_in_lake=row.rows_in_lake,
                 )
-                for schema, partition, lo, hi, state, rows in conn.execute(_QUERIES["partitions"], [table.id])
+                for row in pg.rows_by_name(conn).execute(_QUERIES["partitions"], [table.id])
             ),
-            ops=tuple(
-                OpRow(
-                    op_id=op_id,
-                    kind=kind,
-                    phase=phase,
-                    snapshot=snapshot,
-                    message=message,
-                    started_at=started,
-                    changed_at=changed,
-                )
-                for op_id, kind, phase, snapshot, message, started, changed in conn.execute(
-                    _QUERIES["recent_ops"], [table.id]
-                )
-            ),
-            events=tuple(
-                EventRow(at=at, sentence=sentence)
-                for at, sentence in conn.execute(_QUERIES["recent_events"], [table.id])
-            ),
+            ops=tuple(conn.cursor(row_factory=class_row(OpRow)).execute(_QUERIES["recent_ops"], [table.id])),
+            events=tuple(conn.cursor(row_factory=class_row(EventRow)).execute(_QUERIES["recent_events"], [table.id])),
             keep_heap=table.mode.heap_is_complete,
             lake_retention=table.lake_retention,
             premake=table.premake,
             cycle=read_cycle(conn, table.id),
+            settings={
+                name: render_setting(table.key_type, name, value) for name, value in asdict(table.settings).items()
+            },
         )
 
 
 def _overview(conn: pg.Connection, table: RegisteredTable) -> TableOverview:
-    row = conn.execute(_QUERIES["overview"], [table.id]).fetchone()
+    row = pg.rows_by_name(conn).execute(_QUERIES["overview"], [table.id]).fetchone()
     assert row is not None
-    t, snapshot, _epoch, hot, tiered, dropped, rows_tiered, unfinished = row
-    pending = conn.execute(
-        sql.SQL("select count(*) from {} where _folded is null and thermocline.axis({}) < {}").format(
-            sql.Identifier("thermocline_delta", table.object_name), sql.Identifier(table.tier_key), sql.Literal(t)
+    pending = (
+        conn.cursor(row_factory=scalar_row)
+        .execute(
+            sql.SQL("select count(*) from {} where _folded is null and thermocline.axis({}) < {}").format(
+                sql.Identifier("thermocline_delta", table.object_name),
+                sql.Identifier(table.tier_key),
+                sql.Literal(row.t),
+            )
         )
-    ).fetchone()
+        .fetchone()
+    )
     assert pending is not None
     return TableOverview(
         table=str(table.name),
         mode=table.mode.name,
         seam=str(TableName(table.seam_schema, table.name.table)),
         tier_key=table.tier_key,
-        cut_line=render_axis(table.key_type, t),
-        snapshot=snapshot,
-        hot_partitions=hot,
-        tiered_partitions=tiered,
-        dropped_partitions=dropped,
-        rows_tiered=rows_tiered,
-        pending_corrections=pending[0],
-        unfinished_ops=unfinished,
+        cut_line=render_axis(table.key_type, row.t),
+        snapshot=row.snapshot,
+        hot_partitions=row.hot_partitions,
+        tiered_partitions=row.tiered_partitions,
+        dropped_partitions=row.dropped_partitions,
+        rows_tiered=row.rows_tiered,
+        pending_corrections=pending,
+        unfinished_ops=row.unfinished_ops,
         paused_since=read_paused_since(conn, table.id),
+        started_at=table.started_at,
     )

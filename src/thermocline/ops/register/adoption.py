@@ -1,4 +1,4 @@
-"""Taking up a lake that an earlier unregistration left: what fits, where the cut-line may start, and what becomes of
+"""Adopting a lake that an earlier unregistration left: what fits, where the cut-line may start, and what becomes of
 each partition.
 
 Up to the line at which it was left the lake is complete, but for partitions that the heap kept: while nobody was
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from thermocline.catalog.unregistered_lakes import KeptLake, PastPartition, find_kept
+from thermocline.catalog.unregistered_lakes import KeptLake, KeptSettings, PastPartition, find_kept
 from thermocline.core.axis import AXIS_MIN, KeyType, render_axis
 from thermocline.core.columns import LakeColumn, plan_lake_columns
 from thermocline.core.names import TableName
@@ -28,7 +28,7 @@ from thermocline.seam.heap.facts import HeapFacts, HeapPartition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adoption:
-    """A lake to take up: `t` is where the cut-line starts, `until` the line below which the lake may hold rows of the
+    """A lake to adopt: `t` is where the cut-line starts, `until` the line below which the lake may hold rows of the
     heap's partitions."""
 
     lake: CreatedLake
@@ -41,6 +41,7 @@ class Adoption:
     r: int | None
     past: tuple[PastPartition, ...]
     late: tuple[HeapPartition, ...]
+    settings: KeptSettings | None
 
 
 def plan_adoption(
@@ -57,7 +58,7 @@ def plan_adoption(
     kept = find_kept(conn, name.schema, name.table)
     if found is None:
         raise LakeNotAdoptable(
-            f"There is no lake table {name} to take up.", hint="Leave --adopt-lake out; a new one is made."
+            f"There is no lake table {name} to adopt.", hint="Leave --adopt-lake out; a new one is made."
         )
     if kept is None:
         raise LakeNotAdoptable(
@@ -87,6 +88,7 @@ def plan_adoption(
         r=kept.r,
         past=tuple(p for p in kept.partitions if p.is_dropped and p.hi <= t),
         late=late,
+        settings=kept.settings,
     )
 
 
@@ -211,9 +213,9 @@ def _plan_lines(
     old = [p for p in partitions if p.lo < kept.t]
     t = min((p.lo for p in old if _is_whole(kept, p, same=same)), default=kept.t)
     late = tuple(p for p in old if not _is_whole(kept, p, same=same))
-    known = {p.relid for p in kept.partitions if not p.is_dropped}
+    kept_oids = {p.relid for p in kept.partitions if not p.is_dropped}
     for partition in late:
-        if partition.hi > t or (same and partition.oid in known):
+        if partition.hi > t or (same and partition.oid in kept_oids):
             raise LakeNotAdoptable(
                 f"Partition {partition.name} lies below {render_axis(kept.key_type, kept.t)}, up to where the "
                 "lake is complete,"
@@ -249,7 +251,7 @@ def _find_key_outside(
     lake: tuple[str, int, TableName, int], low: int, high: int, ranges: Sequence[tuple[int, int]]
 ) -> int | None:
     """A tier key of the lake (metadata, snapshot, name, field) within [low, high) and in none of the ranges."""
-    # The kernels take seconds to load, and a registration that takes up nothing needs none of them.
+    # The kernels take seconds to load, and a registration that adopts no lake needs none of them.
     from thermocline.ops.data_files import list_files
     from thermocline.spark.kernels.tier_keys import find_key_outside
 

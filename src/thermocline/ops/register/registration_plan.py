@@ -7,10 +7,19 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from thermocline.catalog.profiles import StorageProfile, find_profile
-from thermocline.core.axis import AXIS_MAX, AXIS_MIN, KeyType, parse_duration, render_axis
+from thermocline.catalog.unregistered_lakes import KeptSettings, find_kept
+from thermocline.core.axis import KeyType, parse_duration, render_axis
 from thermocline.core.columns import HeapColumn, LakeColumn, plan_lake_columns, why_not_held
-from thermocline.core.modes.mode import Mode
+from thermocline.core.modes.mode import Mode, mode_named
 from thermocline.core.modes.registration_options import DEFAULT_OPTION, choose_mode
+from thermocline.core.modes.table_settings import (
+    RequestedSettings,
+    TableSettings,
+    check_retention_has_width,
+    choose_settings,
+    given_retention,
+    parse_positive,
+)
 from thermocline.core.names import MAX_IDENTIFIER_BYTES, TableName, joined_name, suffixed
 from thermocline.core.partition_layout import parse_layout, plan_layout
 from thermocline.core.plan.tier import render_gap
@@ -18,7 +27,6 @@ from thermocline.core.policy.keys import Preset
 from thermocline.core.policy.policy_layers import parse_preset
 from thermocline.core.tier_key import key_type_of, why_not_partitioned
 from thermocline.errors import (
-    BadDuration,
     CannotRegister,
     LakeNotAdoptable,
     MissingPrivilege,
@@ -33,15 +41,13 @@ from thermocline.runtime.settings import Settings
 from thermocline.seam.heap.facts import HeapFacts, HeapPartition, read_partitions
 from thermocline.seam.objects import HIDDEN_COLUMNS, SeamObjects
 
-MAX_PREMAKE = 1000
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisterRequest:
-    """What a person asked for; `None` is the default."""
+    """The options of the command; `None` is the default."""
 
     table: TableName
-    mode: str = DEFAULT_OPTION
+    mode: str | None = None
     keep_heap: bool = False
     pk: tuple[str, ...] | None = None
     tier_key: str | None = None
@@ -57,7 +63,17 @@ class RegisterRequest:
     seam_schema: str | None = None
     adopt_lake: bool = False
     incarnation: str | None = None
+    start: bool = False
     dry_run: bool = False
+
+    @property
+    def requested(self) -> RequestedSettings:
+        return RequestedSettings(
+            tiering_lag=self.tiering_lag,
+            reclaim_lag=self.reclaim_lag,
+            lake_retention=self.lake_retention,
+            premake=self.premake,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,23 +85,22 @@ class RegisterPlan:
     key: str
     key_type: KeyType
     columns: tuple[LakeColumn, ...]
-    tiering_lag: int
-    reclaim_lag: int
-    lake_retention: int | None
+    settings: TableSettings
     partition_width: int | None
-    premake: int
     mode: Mode
     layout: str
     profile: StorageProfile | None
     preset: Preset | None
     objects: SeamObjects
     t: int
+    is_started: bool = False
     adoption: Adoption | None = None
 
 
 def plan_registration(conn: Connection, heap: HeapFacts, request: RegisterRequest, settings: Settings) -> RegisterPlan:
     """Check everything that can be checked without writing; refuse with the first reason."""
-    mode = check_options(request)
+    kept = read_kept_settings(conn, request)
+    mode = check_options(request, kept)
     check_columns(heap, request)
     check_heap(heap, mode)
     key, key_type = _tier_key(heap)
@@ -102,21 +117,15 @@ def plan_registration(conn: Connection, heap: HeapFacts, request: RegisterReques
             ),
             hint="Only permanent partitions can span: ALTER TABLE … SET LOGGED makes it permanent.",
         )
-    tiering_lag = parse_duration(key_type, settings.tiering_lag if request.tiering_lag is None else request.tiering_lag)
-    reclaim = settings.reclaim_lag if request.reclaim_lag is None else request.reclaim_lag
     bounds = [(p.lo, p.hi) for p in partitions]
-    width = (
-        None if request.partition_width is None else _positive(key_type, "--partition-width", request.partition_width)
-    )
-    retention = (
-        None if request.lake_retention is None else _positive(key_type, "--lake-retention", request.lake_retention)
-    )
-    if retention is not None and width is None and all(lo == AXIS_MIN or hi == AXIS_MAX for lo, hi in bounds):
-        raise WrongCombination(
-            f"--lake-retention needs to know how wide a partition of {heap.name} is, and none has two bounds.",
-            hint="Give --partition-width too.",
-        )
-    objects = plan_objects(heap.name, request.seam_schema)
+    width = kept.partition_width if kept else None
+    if request.partition_width is not None:
+        width = parse_positive(key_type, "--partition-width", request.partition_width)
+    held = _held_settings(key_type, mode, request, settings, kept)
+    chosen = choose_settings(key_type, mode, request.requested, held)
+    check_retention_has_width(str(heap.name), chosen.lake_retention, width, bounds)
+    seam_schema = kept.seam_schema if kept and request.seam_schema is None else request.seam_schema
+    objects = plan_objects(heap.name, seam_schema)
     check_names_free(conn, heap, objects, adopts=request.adopt_lake)
     adoption = _plan_adoption(conn, heap, key.name, key_type, partitions, request, mode) if request.adopt_lake else None
     return RegisterPlan(
@@ -127,19 +136,46 @@ def plan_registration(conn: Connection, heap: HeapFacts, request: RegisterReques
         columns=adoption.columns
         if adoption
         else plan_lake_columns(heap.columns, tuple(c.name for c in heap.primary_key)),
-        tiering_lag=tiering_lag,
-        reclaim_lag=tiering_lag if reclaim is None else parse_duration(key_type, reclaim),
-        lake_retention=retention,
+        settings=chosen,
         partition_width=width,
         preset=None if request.preset is None else parse_preset(request.preset),
-        premake=settings.premake_partitions if request.premake is None else request.premake,
         mode=mode,
         layout=adoption.layout if adoption else _layout(key_type, bounds, width, request.lake_partition),
         profile=_profile(conn, request, adoption),
         objects=objects,
         t=adoption.t if adoption else partitions[0].lo,
+        is_started=request.start,
         adoption=adoption,
     )
+
+
+def read_kept_settings(conn: Connection, request: RegisterRequest) -> KeptSettings | None:
+    """The settings that an adopted lake brings; None where there are none."""
+    kept = find_kept(conn, request.table.schema, request.table.table) if request.adopt_lake else None
+    return kept.settings if kept else None
+
+
+def _held_settings(
+    key_type: KeyType, mode: Mode, request: RegisterRequest, settings: Settings, kept: KeptSettings | None
+) -> TableSettings:
+    """What holds where no option was given: the settings that the lake was left with, else the program's."""
+    if kept is not None:
+        return TableSettings(
+            tiering_lag=kept.tiering_lag,
+            reclaim_lag=kept.reclaim_lag,
+            lake_retention=kept.lake_retention if mode.allows_lake_retention else None,
+            premake=kept.premake,
+        )
+    return TableSettings(
+        tiering_lag=parse_duration(key_type, _first(request.tiering_lag, settings.tiering_lag)),
+        reclaim_lag=parse_duration(key_type, _first(request.reclaim_lag, settings.reclaim_lag)),
+        lake_retention=None,
+        premake=settings.premake_partitions,
+    )
+
+
+def _first(given: str | None, default: str) -> str:
+    return default if given is None else given
 
 
 def _tier_key(heap: HeapFacts) -> tuple[HeapColumn, KeyType]:
@@ -188,37 +224,32 @@ def _plan_adoption(
     return adoption
 
 
-def _positive(key_type: KeyType, option: str, text: str) -> int:
-    if (found := parse_duration(key_type, text)) == 0:
-        raise BadDuration(f"{option} {text} is nothing.", hint="Give a duration above 0, or leave the option out.")
-    return found
-
-
-def _layout(key_type: KeyType, bounds: list[tuple[int, int]], width: int | None, asked: str | None) -> str:
-    if asked is not None:
-        return parse_layout(key_type, asked)
+def _layout(key_type: KeyType, bounds: list[tuple[int, int]], width: int | None, requested: str | None) -> str:
+    if requested is not None:
+        return parse_layout(key_type, requested)
     if width is not None and key_type.is_integer:
         return parse_layout(key_type, f"width:{width}")
     return plan_layout(key_type, bounds if width is None else [(0, width)])
 
 
-def check_options(request: RegisterRequest) -> Mode:
-    """The mode that the options choose; refuse options that do not go together, before anything is read."""
+def check_options(request: RegisterRequest, kept: KeptSettings | None = None) -> Mode:
+    """The mode that the options choose, or that an adopted lake was left in; refuse options that do not go together,
+    before anything is read."""
+    option, keep_heap = request.mode, request.keep_heap
+    if option is None and not keep_heap and kept is not None:
+        earlier = mode_named(kept.mode)
+        option, keep_heap = earlier.option, earlier.with_keep_heap
     mode = choose_mode(
-        request.mode,
-        keep_heap=request.keep_heap,
+        DEFAULT_OPTION if option is None else option,
+        keep_heap=keep_heap,
         heap_retention=request.heap_retention,
-        lake_retention=request.lake_retention,
+        lake_retention=given_retention(request.lake_retention),
         reclaim_lag=request.reclaim_lag,
     )
     if request.incarnation is not None and not request.adopt_lake:
         raise WrongCombination("--incarnation belongs to --adopt-lake.")
     if request.preset is not None:
         parse_preset(request.preset)
-    if request.premake is not None and not 0 <= request.premake <= MAX_PREMAKE:
-        raise UsageError(
-            f"--premake {request.premake} is out of range.", hint=f"Give a number from 0 (off) to {MAX_PREMAKE}."
-        )
     return mode
 
 
@@ -247,16 +278,16 @@ def check_columns(heap: HeapFacts, request: RegisterRequest) -> None:
 def plan_objects(heap: TableName, seam_schema: str | None) -> SeamObjects:
     """The names of everything made for a table. No table's spill can have another's delta's name: `__` joins once in
     those."""
-    wished = suffixed(heap.schema, "all") if seam_schema is None else seam_schema
-    if not 0 < len(wished.encode()) <= MAX_IDENTIFIER_BYTES or "\x00" in wished or wished.startswith("pg_"):
+    schema = suffixed(heap.schema, "all") if seam_schema is None else seam_schema
+    if not 0 < len(schema.encode()) <= MAX_IDENTIFIER_BYTES or "\x00" in schema or schema.startswith("pg_"):
         raise UsageError(
-            f"{wished!r} cannot be the name of a schema.",
+            f"{schema!r} cannot be the name of a schema.",
             hint=f"Give --seam-schema a name of 1 to {MAX_IDENTIFIER_BYTES} bytes without pg_.",
         )
     joined = joined_name(heap)
     return SeamObjects(
         heap=heap,
-        seam=TableName(wished, heap.table),
+        seam=TableName(schema, heap.table),
         delta=TableName("thermocline_delta", joined),
         lake=TableName("thermocline_lake", joined),
         spill=TableName("thermocline_delta", suffixed(joined, "_spill")),
@@ -357,30 +388,21 @@ def check_owner(conn: Connection, heap: HeapFacts) -> None:
         raise MissingPrivilege(f"Role {me} does not own {heap.name}.", hint=f"Run as {heap.owner} or as a superuser.")
 
 
-def check_catalog_is_ours(conn: Connection) -> None:
-    """Refuse a role that cannot write the catalog somebody else made in this database."""
-    row = conn.execute(
-        "select current_user, pg_get_userbyid(n.nspowner), pg_has_role(current_user, n.nspowner, 'USAGE')"
-        " from pg_namespace n where n.nspname = 'thermocline'"
-    ).fetchone()
-    if row and not row[2]:
-        raise MissingPrivilege(
-            f"The catalog in this database belongs to role {row[1]}, and role {row[0]} may not write it.",
-            hint=f"Run as {row[1]} or as a superuser.",
-        )
-
-
 def render_steps(plan: RegisterPlan) -> tuple[str, ...]:
-    """One line per thing registration makes, and what was noticed on the way."""
+    """One line per thing registration makes."""
     o = plan.objects
-    gaps = [(one.hi, other.lo) for one, other in pairwise(plan.partitions) if one.hi < other.lo]
     return (
         f"lake table {o.heap} ({len(plan.columns)} columns, partitioned by {plan.layout})"
-        + (", taken up" if plan.adoption else ""),
+        + (", adopted" if plan.adoption else ""),
         f"delta {o.delta}",
         f"spill {o.spill}, the DEFAULT partition of {o.heap}",
         f"foreign table {o.lake}",
         f"seam {o.seam}",
         f"cut-line at {render_axis(plan.key_type, plan.t)}",
-        *(f"note: {render_gap(plan.key_type, lo, hi)}" for lo, hi in gaps),
     )
+
+
+def render_notes(plan: RegisterPlan) -> tuple[str, ...]:
+    """What was noticed on the way: the ranges that no partition covers."""
+    gaps = [(one.hi, other.lo) for one, other in pairwise(plan.partitions) if one.hi < other.lo]
+    return tuple(render_gap(plan.key_type, lo, hi) for lo, hi in gaps)

@@ -26,7 +26,7 @@ from thermocline.parquet.deletes.position_deletes import PositionDeleteCache
 from thermocline.parquet.values.row_checksum import sum_hashes
 from thermocline.runtime.fault_points import fault_point
 from thermocline.runtime.pg import Connection
-from thermocline.runtime.progress import ProgressReporter
+from thermocline.runtime.progress import Meter, ProgressReporter
 from thermocline.seam.heap import restore_rows as heap_side
 from thermocline.seam.heap.facts import read_partitions
 from thermocline.seam.heap.partitions import apply_discovery
@@ -84,8 +84,11 @@ def fill_history(conn: Connection, table: SpanningTable, report_progress: Progre
             usable[found.lo] = found
         else:
             heap_side.drop_filled(conn, registered.id, found)
-    filled, empty = [], []
+    filled: list[tuple[RestoreRange, FilledRange]] = []
+    empty: list[RestoreRange] = []
+    meter = Meter(report_progress, f"restoring {registered.name}", len(planned), "ranges")
     for part in planned:
+        meter.note(len(filled) + len(empty))
         if part.is_gap and part.lo not in usable and not heap_side.has_rows(conn, seam, part):
             empty.append(part)
             continue
@@ -94,6 +97,7 @@ def fill_history(conn: Connection, table: SpanningTable, report_progress: Progre
             report_progress(f"brought {usable[part.lo].rows:,} rows of {_render(table, part)} back")
             fault_point("restore-filled")
         filled.append((part, usable[part.lo]))
+    meter.note(len(planned))
     return RestoredHistory(table=table, filled=tuple(filled), empty=tuple(empty))
 
 
@@ -119,10 +123,10 @@ def _check(conn: Connection, table: SpanningTable, part: RestoreRange, filled: F
     tier_key_id = next(column.field_id for column in registered.columns if column.name == registered.tier_key)
     metadata = lake_catalog().read_metadata_location(conn, registered.lake)
     assert metadata is not None
-    known = PositionDeleteCache()
+    delete_cache = PositionDeleteCache()
     for file in list_files(metadata, snapshot, registered.name, tier_key_id):
         if file.lower_key < part.hi and file.upper_key >= part.lo:
-            rows = read_file_rows(file.path, shape, file.deletes, known)
+            rows = read_file_rows(file.path, shape, file.deletes, delete_cache)
             live = (
                 (rows.tier_keys >= part.lo) & (rows.tier_keys < part.hi) & ~np.isin(rows.ids, corrected.view(np.uint64))
             )

@@ -2,7 +2,7 @@
 only copy.
 
 An unfinished operation is decided first, so that the lake's head is what was published; then one transaction forgets
-the table and remembers the lake, to be taken up by a later registration. With `restore_heap`, history is copied back
+the table and remembers the lake, to be adopted by a later registration. With `restore_heap`, history is copied back
 before (`ops/register/restore_heap.py`).
 """
 
@@ -26,6 +26,7 @@ from thermocline.errors import DeltaNotEmpty, HeapLacksRows, SeamInUse, Thermocl
 from thermocline.lake.catalogs.current_catalog import lake_catalog
 from thermocline.ops.fold import fold
 from thermocline.ops.register.lake_folders import remove_lake_files
+from thermocline.ops.register.leaving_rows import LeavingRows, count_leaving
 from thermocline.ops.register.registration import SEAM_SCHEMA_COMMENT
 from thermocline.ops.register.restore_heap import (
     RestoredHistory,
@@ -47,7 +48,7 @@ from thermocline.runtime.progress import ProgressReporter, no_progress
 from thermocline.runtime.retries import retry_on
 from thermocline.runtime.settings import Settings
 from thermocline.seam.heap.partitions import short_locks
-from thermocline.seam.objects import SERVER, SeamObjects, remove_seam_objects
+from thermocline.seam.objects import SERVER, SeamObjects, read_captured, remove_seam_objects
 from thermocline.seam.truncation import remove_truncate_triggers
 
 _QUERIES = load_queries("thermocline.ops", "queries/unregister.sql")
@@ -68,11 +69,15 @@ class UnregisterReport:
     notes: tuple[str, ...] = ()
     restored: tuple[str, ...] = ()
     rows_restored: int = 0
+    rows_in_lake: int | None = None
+    """Rows that the lake holds; None where it cannot be read, and where there is none."""
+    rows_leaving: int | None = None
+    """Of those, how many the heap does not hold: the table is without them afterwards."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unregistration:
-    """One unregistration under way: the connection that holds the table's lock, the table, what was asked for."""
+    """One unregistration under way: the connection that holds the table's lock, the table, the options."""
 
     conn: Connection
     dsn: str = field(repr=False)
@@ -80,6 +85,7 @@ class Unregistration:
     objects: SeamObjects
     settings: Settings
     spark: Callable[[], SparkSession]
+    fold_first: bool
     restore_heap: bool
     drop_lake: bool
     dry_run: bool
@@ -116,6 +122,7 @@ def unregister(
             objects=objects_of(table),
             settings=settings,
             spark=source,
+            fold_first=fold_first,
             restore_heap=restore_heap,
             drop_lake=drop_lake,
             dry_run=dry_run,
@@ -136,40 +143,52 @@ class _Kept:
 def _leave(work: Unregistration) -> UnregisterReport:
     conn, table = work.conn, work.table
     if work.dry_run:
+        if not work.fold_first:
+            _check_nothing_pending(work)
+        leaving = count_leaving(conn, table)
         return _report(
             table.name,
             work,
             keep_lake=_keeps_lake(work),
+            rows=leaving.leaving if work.restore_heap and leaving else 0,
             has_every_row=work.restore_heap or _look_at_heap(work).has_every_row,
+            leaving=leaving,
         )
     if not _keeps_lake(work):
         check_lakes_match_journal(conn)
     with journal.table_lock(conn, table.id, str(table.name), even_copied=_keeps_lake(work)):
         cut = journal.claim(conn, table.id, even_paused=True)
         if work.restore_heap or not work.drop_lake:
-            # The lake's files that nobody published yet are part of it or not: afterwards nobody could tell.
+            # The lake's files that nobody published yet are part of it or not: afterwards that cannot be decided.
             resolve_unfinished(conn, table, work.spark, cut.fence)
         # Under the table's lock: nobody publishes between this look and the end.
         keep_lake = _keeps_lake(work)
+        leaving = count_leaving(conn, table)
         if keep_lake:
-            # Columns that the lake does not know yet could not be taken up again; what cannot be followed stops nobody
+            # Columns that the lake does not know yet could not be adopted again; what cannot be followed stops nobody
             # from leaving.
             with suppress(ThermoclineError):
                 follow_schema(conn, table, work.settings)
         if work.restore_heap:
             attached, restored = _restore_and_apply(work, keep_lake)
             return _report(
-                table.name, work, keep_lake=keep_lake, attached=attached, rows=restored.rows, has_every_row=True
+                table.name,
+                work,
+                keep_lake=keep_lake,
+                attached=attached,
+                rows=restored.rows,
+                has_every_row=True,
+                leaving=leaving,
             )
         kept = _look_at_heap(work)
         _apply(work, keep_lake, None, kept)
-    return _report(table.name, work, keep_lake=keep_lake, has_every_row=kept.has_every_row)
+    return _report(table.name, work, keep_lake=keep_lake, has_every_row=kept.has_every_row, leaving=leaving)
 
 
 def _look_at_heap(work: Unregistration) -> _Kept:
     """Whether the heap has every row of the lake; refuses to drop the lake of a keep-heap table while it has not.
 
-    A lake that stays is left whatever cannot be asked: the report then says that it may hold the only copy.
+    A lake that stays is left even when it cannot be compared: the report then says that it may hold the only copy.
     """
     conn, table = work.conn, work.table
     drops = work.drop_lake and _exists(conn, work.objects.seam)
@@ -189,7 +208,7 @@ def _look_at_heap(work: Unregistration) -> _Kept:
         if not drops:
             return _Kept(has_every_row=False)
         raise HeapLacksRows(
-            f"Whether the heap of {table.name} has every row of the lake cannot be told: {problem}"
+            f"Whether the heap of {table.name} has every row of the lake is unknown: {problem}"
         ) from problem
     if lacking and drops:
         raise HeapLacksRows(
@@ -258,12 +277,12 @@ def _apply(
 def _forget(work: Unregistration, keep_lake: bool) -> str | None:
     """Remove what registration made for this table alone; the role that owned it."""
     conn, table, objects = work.conn, work.table, work.objects
-    owner = _read_owner(conn, objects.delta)
-    captured = _read_captured(conn, objects)
+    owner = _read_owner(conn, objects.lake)
+    captured = read_captured(conn, objects)
     if keep_lake:
         kept_lakes.keep_lake(conn, table.id)
     remove_truncate_triggers(conn, objects)
-    remove_seam_objects(conn, objects, captured)
+    remove_seam_objects(conn, table.id, objects, captured)
     if not keep_lake:
         lake_catalog().delete_table(conn, table.lake)
         kept_lakes.leave_location(conn, table.lake_location)
@@ -302,11 +321,11 @@ def _lock(conn: Connection, objects: SeamObjects) -> None:
     """Wait out every writer, the heap's first as they take it first, so that nothing is written between the check and
     the drop.
 
-    Captured partitions too: TRUNCATE of one by its own name does not ask for the heap. The delta last: a writer of such
-    a partition asks for it when its rows are captured.
+    Captured partitions too: TRUNCATE of one by its own name does not lock the heap. The delta last: a writer of such
+    a partition locks it when its rows are captured.
     """
     _lock_only(conn, objects.heap)
-    for relation in (objects.spill, *_read_captured(conn, objects), objects.delta):
+    for relation in (objects.spill, *read_captured(conn, objects), objects.delta):
         _lock_only(conn, relation)
 
 
@@ -314,11 +333,6 @@ def _lock_only(conn: Connection, relation: TableName) -> None:
     if _exists(conn, relation):
         only = sql.SQL("lock table only {} in access exclusive mode")
         conn.execute(only.format(sql.Identifier(relation.schema, relation.table)))
-
-
-def _read_captured(conn: Connection, objects: SeamObjects) -> list[TableName]:
-    """The spill and the partitions with a capture trigger of this registration."""
-    return [TableName(*row) for row in conn.execute(_QUERIES["captured"], {"function": f"{objects.functions}_capture"})]
 
 
 def _exists(conn: Connection, name: TableName) -> bool:
@@ -360,8 +374,8 @@ def _count(conn: Connection, relation: TableName, condition: sql.Composable) -> 
     return int(row[0])
 
 
-def _read_owner(conn: Connection, delta: TableName) -> str | None:
-    row = conn.execute(_QUERIES["owner"], {"schema": delta.schema, "table": delta.table}).fetchone()
+def _read_owner(conn: Connection, lake: TableName) -> str | None:
+    row = conn.execute(_QUERIES["owner"], {"schema": lake.schema, "table": lake.table}).fetchone()
     return row[0] if row else None
 
 
@@ -400,6 +414,7 @@ def _report(
     attached: tuple[TableName, ...] = (),
     rows: int = 0,
     has_every_row: bool = False,
+    leaving: LeavingRows | None = None,
 ) -> UnregisterReport:
     if work is None:
         return UnregisterReport(table=str(name), was_registered=False, removed=(), lake_kept_at=None)
@@ -423,4 +438,6 @@ def _report(
         notes=(note,) if keep_lake else (),
         restored=tuple(str(partition) for partition in attached),
         rows_restored=rows,
+        rows_in_lake=leaving.in_lake if leaving else None,
+        rows_leaving=(0 if has_every_row else leaving.leaving) if leaving else None,
     )

@@ -50,7 +50,7 @@ def execute_request(
                 report_progress=report_progress,
                 dry_run=dry_run,
             )
-    raise WorkerFailed(f"This worker does not know how to {verb}; it is older than the program that asked.")
+    raise WorkerFailed(f"This worker does not know how to {verb}; it is older than the program that sent the request.")
 
 
 def render_report(report: TierReport | FoldReport) -> dict[str, Any]:

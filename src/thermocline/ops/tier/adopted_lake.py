@@ -1,4 +1,4 @@
-"""Tiering over a lake that was taken up: what it holds of a partition already is compared, and only what differs is
+"""Tiering over an adopted lake: what it holds of a partition already is compared, and only what differs is
 replaced.
 
 Below `lake_until` the lake may hold rows of partitions that the heap still has, as they were when the table was
@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 from thermocline.catalog.tables import RegisteredTable
 from thermocline.core.observation import PartitionObservation
-from thermocline.core.plan.tier import TierPlan, limit_move
 from thermocline.lake.commit.compare_and_swap import LakeHead
 from thermocline.ops.data_files import read_files
 from thermocline.parquet.deletes.position_deletes import WrittenDeletes
@@ -46,13 +45,6 @@ class RemovedRows:
 def is_adopting(registered: RegisteredTable, t: int) -> bool:
     """Whether the lake may hold rows at or above T."""
     return registered.lake_until is not None and t < registered.lake_until
-
-
-def limit_to_adopted(registered: RegisteredTable, plan: TierPlan, t: int) -> TierPlan:
-    """One commit takes up, or moves what the lake cannot know; never both."""
-    if registered.lake_until is None or not is_adopting(registered, t) or not plan.move:
-        return plan
-    return limit_move(plan, registered.lake_until)
 
 
 def find_equal_partitions(

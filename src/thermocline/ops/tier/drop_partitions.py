@@ -20,6 +20,9 @@ def drop_partitions(work: TierRun, partitions: Sequence[PartitionObservation]) -
     """A partition that somebody may still read, or that is locked, stays until a later cycle."""
     registered, report = work.table.registered, work.report
     for partition in partitions:
+        if reason := work.why_not_drop_now():
+            report.deferred.append(reason)
+            return
         # Pins last: whoever read T under a snapshot that is over by now has committed the pin.
         reason = why_not_drop(work.conn, registered.id, partition.oid, work.settings.standby_grace_seconds)
         if reason := reason or why_pinned(work.conn, registered.id, partition, work.settings.lock_timeout_ms):

@@ -31,7 +31,7 @@ def read_jump(
         table.registered.key_type,
         partitions,
         cut.t,
-        # Of a lake that is taken up T starts below what the heap kept, wherever its rows begin.
+        # Of a lake that is adopted T starts below what the heap kept, wherever its rows begin.
         is_first=cut.s is None or (until is not None and cut.t < until),
         beyond=read_lowest_key_above(conn, table.seam, top),
         accepted=jumps.read_accepted(conn, table.registered.id).t,

@@ -37,10 +37,11 @@ from thermocline.ops.tier.tier_run import TierRun
 from thermocline.parquet.encode.lake_writer import WrittenFile
 from thermocline.parquet.values.row_checksum import HASH_VERSION
 from thermocline.runtime.fault_points import fault_point
+from thermocline.runtime.progress import Meter
 from thermocline.seam.heap.exported_snapshot import ExportedSnapshot, export_snapshot
 from thermocline.seam.heap.facts import read_partitions
 from thermocline.seam.heap.lost_captures import why_spill_capture_lost
-from thermocline.seam.heap.partitions import apply_rows, apply_seal, apply_state
+from thermocline.seam.heap.partitions import apply_rows, apply_seal, apply_state, note_moved_key, read_newest_key
 from thermocline.seam.heap.unrepresentable_values import read_key_of_value
 from thermocline.seam.spill import count_uncaptured
 from thermocline.spark.jobs.copy import CopyResult, copy_partition, plan_block_ranges
@@ -64,6 +65,9 @@ def move_partitions(work: TierRun, seen: TableObservation, plan: TierPlan) -> No
     spark = work.spark()
     apply_seam_line(conn, work.table.seam, seen.cut, plan.new_t, work.settings)
     fault_point("line-raised")
+    if registered.key_type.is_integer:
+        newest = read_newest_key(conn, work.table.seam, seen.partitions, seen.ceiling)
+        note_moved_key(conn, registered.id, [partition.oid for partition in plan.move], newest)
     for partition in plan.move:
         work.report_progress(f"sealing {partition.name}")
         apply_seal(conn, work.table.seam, partition, seen.cut.t, work.settings.lock_timeout_ms)
@@ -89,13 +93,13 @@ def _write(
     held.enter_context(closing(snapshot))
     check_followed(work.conn, registered)
     _check_attached(work, plan)
-    taking_up = is_adopting(registered, seen.cut.t)
+    adopting = is_adopting(registered, seen.cut.t)
     leaving = RemovedRows()
     try:
-        known = find_equal_partitions(head, work.dsn, registered, plan.move, snapshot) if taking_up else {}
-        copied = _copy(work, plan, head, stamp, snapshot, known)
-        if taking_up:
-            same = [partition for partition in plan.move if partition.oid in known]
+        equal = find_equal_partitions(head, work.dsn, registered, plan.move, snapshot) if adopting else {}
+        copied = _copy(work, plan, head, stamp, snapshot, equal)
+        if adopting:
+            same = [partition for partition in plan.move if partition.oid in equal]
             leaving = write_removals(head, work.dsn, registered, stamp.op_id, (seen.cut.t, plan.new_t), same)
             work.report.notes += [f"the lake held {partition.name} already" for partition in same]
     except UnrepresentableValue as refusal:
@@ -116,7 +120,7 @@ def _write(
         result=counters,
         message=message,
         event=f"{registered.name}: {message}.",
-        commit=partial(_commit, files, leaving, None if taking_up else taken)
+        commit=partial(_commit, files, leaving, None if adopting else taken)
         if files or not leaving.is_nothing
         else None,
         paths=[*(file.path for file in files), *(delete.path for delete in leaving.deletes)],
@@ -127,7 +131,7 @@ def _write(
 def _commit(
     files: Sequence[WrittenFile], leaving: RemovedRows, taken: KeyRange | None, head: LakeHead, stamp: OpStamp
 ) -> int:
-    """Append what was copied; a lake that is taken up loses in the same commit what the heap has otherwise."""
+    """Append what was copied; a lake that is adopted loses in the same commit the rows that differ from the heap's."""
     if taken is None:
         return apply_row_delta(head, files, leaving.deletes, stamp, remove=leaving.remove)
     return append_range(head, files, stamp, taken)
@@ -152,19 +156,20 @@ def _copy(
     head: LakeHead,
     stamp: OpStamp,
     snapshot: ExportedSnapshot,
-    held: Mapping[int, CopyResult],
+    equal: Mapping[int, CopyResult],
 ) -> list[CopyResult]:
     registered = work.table.registered
     results: list[CopyResult] = []
+    sizes = snapshot.sizes
+    meter = Meter(work.report_progress, f"copying {work.table.name}", sum(sizes[p.name] for p in plan.move), "bytes")
     for partition in plan.move:
-        if (known := held.get(partition.oid)) is not None:
-            apply_rows(work.conn, registered.id, partition.oid, known.heap.rows)
-            results.append(known)
+        before, size = meter.done, sizes[partition.name]
+        if (found := equal.get(partition.oid)) is not None:
+            apply_rows(work.conn, registered.id, partition.oid, found.heap.rows)
+            results.append(found)
+            meter.note(before + size)
             continue
-        ranges = plan_block_ranges(snapshot.sizes[partition.name], work.spark().sparkContext.defaultParallelism)
-        work.report_progress(
-            f"copying {partition.name}: {snapshot.sizes[partition.name]:,} bytes in {len(ranges)} tasks"
-        )
+        ranges = plan_block_ranges(size, work.spark().sparkContext.defaultParallelism)
         result = copy_partition(
             work.spark(),
             [
@@ -186,6 +191,7 @@ def _copy(
                 )
                 for number, (lo, hi) in enumerate(ranges, len(results) * 100_000)
             ],
+            partial(_note_tasks, meter, before, size, len(ranges)),
         )
         if not result.is_exact:
             raise ChecksumMismatch(
@@ -195,7 +201,13 @@ def _copy(
             )
         apply_rows(work.conn, registered.id, partition.oid, result.heap.rows)
         results.append(result)
+        meter.note(before + size)
     return results
+
+
+def _note_tasks(meter: Meter, before: int, size_bytes: int, tasks: int, completed: int) -> None:
+    """The tasks of a partition read equal shares of it."""
+    meter.note(before + size_bytes * completed // tasks)
 
 
 def _with_row(work: TierRun, plan: TierPlan, refusal: UnrepresentableValue) -> UnrepresentableValue:

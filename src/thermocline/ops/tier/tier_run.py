@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import SparkSession
 
+from thermocline.catalog import tables
+from thermocline.core.plan.preview import TierPreview
+from thermocline.core.plan.stopped import render_reclaim_lag_changed, render_stopped
 from thermocline.ops.move_report import MoveReport
 from thermocline.ops.spanning_table import SpanningTable
 from thermocline.runtime.pg import Connection
@@ -24,6 +27,8 @@ class TierReport(MoveReport):
     retention_line: str | None = None
     expired_files: int = 0
     cut_line: str = ""
+    preview: TierPreview | None = None
+    """Of a dry run."""
 
     def done(self) -> list[str]:
         done = []
@@ -51,3 +56,24 @@ class TierRun:
     worker: str
     report_progress: ProgressReporter
     report: TierReport
+    by_itself: bool = False
+    """Nobody asked for the cycle."""
+    may_move: bool = True
+    """Partitions may be moved and dropped, and rows expired: by hand, or the table was started when the cycle
+    began."""
+
+    def why_stopped(self) -> str | None:
+        """Why nothing may be taken out of the heap or the lake any more: somebody stopped the table meanwhile."""
+        registered = self.table.registered
+        if self.by_itself and self.may_move and not tables.is_started(self.conn, registered.id):
+            return render_stopped(registered.name)
+        return None
+
+    def why_not_drop_now(self) -> str | None:
+        """Why what was planned to leave the heap stays: by what holds now, and did not when it was planned."""
+        registered = self.table.registered
+        if reason := self.why_stopped():
+            return reason
+        if tables.read_reclaim_lag(self.conn, registered.id) != registered.reclaim_lag:
+            return render_reclaim_lag_changed(registered.name)
+        return None

@@ -16,7 +16,7 @@ from thermocline.core.axis import AXIS_MIN, render_axis
 from thermocline.core.names import TableName
 from thermocline.core.plan.cycle import CyclePlan, render_cycle
 from thermocline.core.plan.premake import render_premake
-from thermocline.core.plan.tier import render_next
+from thermocline.core.plan.tier import render_left_in_heap, render_next
 from thermocline.ops.resolve import resolve_unfinished
 from thermocline.ops.retain import retain
 from thermocline.ops.schema.follow_columns import follow_schema
@@ -24,8 +24,10 @@ from thermocline.ops.spanning_table import read_spanning
 from thermocline.ops.tier.drop_partitions import drop_partitions
 from thermocline.ops.tier.make_partitions import make_partitions
 from thermocline.ops.tier.move_partitions import move_partitions, why_not_move
-from thermocline.ops.tier.plan_cycle import observe, plan_cycle
-from thermocline.ops.tier.seam_literals import apply_seam_floor
+from thermocline.ops.tier.observe_table import observe
+from thermocline.ops.tier.plan_cycle import plan_cycle
+from thermocline.ops.tier.read_preview import read_preview
+from thermocline.ops.tier.seam_literals import apply_lake_range, apply_seam_floor
 from thermocline.ops.tier.tier_run import TierReport, TierRun
 from thermocline.ops.unjournaled_commits import check_lakes_match_journal
 from thermocline.runtime.pg import connect
@@ -45,9 +47,11 @@ def tier(
     worker: str = "local",
     report_progress: ProgressReporter = no_progress,
     dry_run: bool = False,
+    by_itself: bool = False,
 ) -> TierReport:
-    """One tiering cycle of one table: what a dry run prints is what the cycle performs. `spark` is asked for a session
-    only when there is something to copy or to settle."""
+    """One tiering cycle of one table: what a dry run prints is what the cycle performs. `spark` is called for a session
+    only when there is something to copy or to settle. `by_itself`: nobody asked for it, so a table that is not started
+    moves, drops and expires nothing."""
     report = TierReport(table=str(name), dry_run=dry_run)
     with connect(dsn, autocommit=True, application_name="thermocline tier") as conn:
         registered = tables.find_table(conn, name)
@@ -65,6 +69,8 @@ def tier(
                 worker=worker,
                 report_progress=report_progress,
                 report=report,
+                by_itself=by_itself,
+                may_move=table.registered.is_started or not by_itself,
             )
             if not dry_run:
                 cut = journal.claim(conn, table.registered.id)
@@ -76,9 +82,11 @@ def tier(
             plan = plan_cycle(work)
             report.plan = render_cycle(plan)
             if dry_run:
+                report.preview = read_preview(conn, plan.seen, plan.tier)
                 return report
             plan = _make_partitions(work, plan)
             _apply(work, plan)
+            apply_lake_range(conn, table.seam, settings)
             apply_seam_floor(conn, table.seam, cut.fence, settings)
             _retain(work, plan)
             _note_cut_line(work)
@@ -110,7 +118,7 @@ def _apply(work: TierRun, plan: CyclePlan) -> None:
             below = render_axis(work.table.registered.key_type, held)
             work.report.notes.append(f"rows of {partition.name} below the retention line {below} stay expired")
     drop = tier.drop
-    if tier.move and (reason := why_not_move(work, seen, tier)):
+    if tier.move and (reason := work.why_stopped() or why_not_move(work, seen, tier)):
         work.report.deferred.append(reason)
     elif tier.move:
         move_partitions(work, seen, tier)
@@ -123,8 +131,18 @@ def _apply(work: TierRun, plan: CyclePlan) -> None:
 def _retain(work: TierRun, plan: CyclePlan) -> None:
     """Expire old rows of the lake, in a cycle that made no other commit. The line is planned again when a partition
     that was to be dropped is still there."""
-    if work.report.op_id is None:
-        retained = retain(work.conn, work.dsn, work.table.registered, work.spark, work.settings, work.worker)
+    if reason := work.why_stopped():
+        work.report.deferred += [reason] if reason not in work.report.deferred else []
+    elif work.may_move and work.report.op_id is None:
+        retained = retain(
+            work.conn,
+            work.dsn,
+            work.table.registered,
+            work.spark,
+            work.settings,
+            work.worker,
+            by_itself=work.by_itself,
+        )
         work.report.notes += retained.notes
         work.report.deferred += retained.waits
         work.report.retention_line, work.report.expired_files = retained.line, retained.files
@@ -137,7 +155,10 @@ def _retain(work: TierRun, plan: CyclePlan) -> None:
 
 def _note_cycle(work: TierRun) -> None:
     registered, report = work.table.registered, work.report
-    following = render_next(observe(work))
+    seen = observe(work.conn, work.table)
+    if report.moved and not registered.is_started and seen.mode.drops_partitions:
+        report.notes += render_left_in_heap(seen)
+    following = render_next(seen)
     note_cycle(work.conn, registered.id, report.sentence, deferred=report.deferred, next_step=following)
 
 

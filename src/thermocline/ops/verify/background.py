@@ -23,8 +23,8 @@ class ComparedRange:
 
     @property
     def sentence(self) -> str:
-        said = self.verdict.problem or f"{self.verdict.rows:,} rows agree"
-        return f"{self.table}, {self.verdict.range}: {said}."
+        result = self.verdict.problem or f"{self.verdict.rows:,} rows agree"
+        return f"{self.table}, {self.verdict.range}: {result}."
 
 
 def verify_next_range(conn: Connection, dsn: str, interval_seconds: float) -> ComparedRange | None:
@@ -38,8 +38,8 @@ def verify_next_range(conn: Connection, dsn: str, interval_seconds: float) -> Co
     problem: ThermoclineError | None = None
     for table_id in verified.read_due_tables(conn, interval_seconds):
         try:
-            if table_id in names and (watched := _verify_one(conn, dsn, table_id, names[table_id])):
-                return watched
+            if table_id in names and (compared := _verify_one(conn, dsn, table_id, names[table_id])):
+                return compared
         except ThermoclineError as reason:
             problem = reason
     if problem is not None:
@@ -49,19 +49,20 @@ def verify_next_range(conn: Connection, dsn: str, interval_seconds: float) -> Co
 
 def _verify_one(conn: Connection, dsn: str, table_id: int, name: TableName) -> ComparedRange | None:
     checked = verified.read_checked(conn, table_id)
-    known: tuple[CheckedRange, ...] = ()
+    current_ranges: tuple[CheckedRange, ...] = ()
 
     def choose(ranges: tuple[CheckedRange, ...]) -> CheckedRange | None:
-        nonlocal known
-        known = ranges
+        nonlocal current_ranges
+        current_ranges = ranges
         return plan_next_range(ranges, checked)
 
     found = verify_range(dsn, name, choose)
     if found is None:
         return None
-    verified.forget_others(conn, table_id, known)
-    verified.note_range(conn, table_id, *found)
-    watched = ComparedRange(table=name, verdict=found[1])
-    if found[1].problem:
-        tables.insert_event(conn, table_id, "verify", watched.sentence)
-    return watched
+    checked_range, verdict = found
+    verified.forget_others(conn, table_id, current_ranges)
+    verified.note_range(conn, table_id, checked_range, verdict)
+    compared = ComparedRange(table=name, verdict=verdict)
+    if verdict.problem:
+        tables.insert_event(conn, table_id, "verify", compared.sentence)
+    return compared

@@ -49,14 +49,14 @@ class RepairReport:
     def sentence(self) -> str:
         if not self.ranges:
             return f"{self.table}: nothing differs, nothing was repaired."
-        said = (
+        repaired = (
             f"{self.table}: {self.rows:,} corrections repair {', '.join(self.ranges)}; the next fold carries them "
             "into the lake."
         )
         if not self.unproved:
-            return said
+            return repaired
         return (
-            f"{said} {self.unproved:,} rows that the heap lacks stay in the lake: their partition was "
+            f"{repaired} {self.unproved:,} rows that the heap lacks stay in the lake: their partition was "
             "dropped, detached or made anew, and"
             " nothing proves that they were deleted. Delete them through the seam if they were, or attach "
             "the partition again."
@@ -80,15 +80,15 @@ def repair(dsn: str, name: TableName, ranges: Sequence[str], settings: Settings)
         rows = unproved = 0
         check_lakes_match_journal(conn)
         with journal.table_lock(conn, table.registered.id, str(name)):
-            for wished in ranges:
-                done, left = _repair_range(conn, table, wished, settings.lock_timeout_ms)
+            for range_name in ranges:
+                done, left = _repair_range(conn, table, range_name, settings.lock_timeout_ms)
                 rows, unproved = rows + done, unproved + left
         report = RepairReport(table=str(name), ranges=tuple(ranges), rows=rows, unproved=unproved)
         tables.insert_event(conn, table.registered.id, "repair", report.sentence)
     return report
 
 
-def _repair_range(conn: Connection, table: SpanningTable, wished: str, lock_timeout_ms: int) -> tuple[int, int]:
+def _repair_range(conn: Connection, table: SpanningTable, range_name: str, lock_timeout_ms: int) -> tuple[int, int]:
     """How many rows of a range were corrected, and how many that the heap lacks were left, for nothing proves that they
     were deleted.
 
@@ -102,9 +102,9 @@ def _repair_range(conn: Connection, table: SpanningTable, wished: str, lock_time
             conn.execute(sql.SQL("lock table {} in access share mode").format(table_identifier(table.name)))
             conn.execute("select set_config('search_path', 'pg_catalog', true)")
             cut = journal.read_cutline(conn, table.registered.id)
-            if wished == SPILL_ABOVE_CUTLINE:
+            if range_name == SPILL_ABOVE_CUTLINE:
                 return apply_missing_corrections(conn, table.seam, cut.t), 0
-            part = next((part for part in read_ranges(conn, table, cut) if part.name == wished), None)
+            part = next((part for part in read_ranges(conn, table, cut) if part.name == range_name), None)
             if part is None:
                 return 0, 0
             corrected = conn.execute(_statement("upsert", table, part, cut.r)).rowcount

@@ -39,6 +39,7 @@ from thermocline.ops.verify.check_manifests import check_manifests
 from thermocline.parquet.deletes.position_deletes import PositionDeleteCache
 from thermocline.parquet.values.row_checksum import HASH_VERSION, RowSum, sum_hashes
 from thermocline.runtime.pg import Connection, connect, load_queries
+from thermocline.runtime.progress import Meter, ProgressReporter, no_progress
 from thermocline.seam.heap.lost_captures import read_lost_captures, trust_captures, trust_spill_capture
 from thermocline.seam.render import key_between
 from thermocline.seam.spill import count_uncaptured
@@ -86,18 +87,19 @@ class _VerifyRun:
     lake: _Lake
 
 
-def verify(dsn: str, name: TableName) -> VerifyReport:
+def verify(dsn: str, name: TableName, report_progress: ProgressReporter = no_progress) -> VerifyReport:
     """Compare every range of one table below its cut-line."""
     with connect(dsn, application_name="thermocline verify") as conn:
         table, cut, shape = _begin(conn, name)
         registered = table.registered
         lost = read_lost_captures(conn, registered.id)
-        lake = _read_lake(conn, table, cut, shape)
+        lake = _read_lake(conn, table, cut, shape, report_progress=report_progress)
         work = _VerifyRun(conn=conn, table=table, cut=cut, shape=shape, lake=lake)
         # Without every file, sums and rows would differ for that reason alone.
         written, notes = ((), ()) if lake.problems else _check_written(work)
         parts = () if lake.problems else read_ranges(conn, table, cut)
-        ranges = tuple(_check_range(work, part) for part in parts)
+        meter = Meter(report_progress, f"comparing {name}", len(parts), "ranges")
+        ranges = tuple(_check_counted(work, part, meter) for part in parts)
         ahead = _check_spill_above_cutline(work)
         manifests = () if lake.problems else _check_manifests(work)
         conn.rollback()
@@ -149,7 +151,13 @@ def _begin(conn: Connection, name: TableName) -> tuple[SpanningTable, CutLine, L
 
 
 def _read_lake(
-    conn: Connection, table: SpanningTable, cut: CutLine, shape: LakeShape, part: CheckedRange | None = None
+    conn: Connection,
+    table: SpanningTable,
+    cut: CutLine,
+    shape: LakeShape,
+    part: CheckedRange | None = None,
+    *,
+    report_progress: ProgressReporter = no_progress,
 ) -> _Lake:
     registered = table.registered
     if cut.s is None:
@@ -175,7 +183,8 @@ def _read_lake(
     problems = [why for file in (*data, *deletes) if (why := why_not_intact(file.path, file.size_bytes))]
     if problems:
         return _Lake(files={}, problems=tuple(problems))
-    return _read_files(data, deletes, shape)
+    total = sum(file.size_bytes for file in data)
+    return _read_files(data, deletes, shape, Meter(report_progress, f"reading {registered.name}", total, "bytes"))
 
 
 def _check_manifests(work: _VerifyRun) -> tuple[EntryProblem, ...]:
@@ -196,15 +205,24 @@ def _may_hold(file: SnapshotFile, field_id: int, part: CheckedRange) -> bool:
     )
 
 
-def _read_files(data: tuple[SnapshotFile, ...], deletes: tuple[SnapshotFile, ...], shape: LakeShape) -> _Lake:
-    known, read, problems = PositionDeleteCache(), {}, []
+def _check_counted(work: _VerifyRun, part: CheckedRange, meter: Meter) -> RangeVerdict:
+    verdict = _check_range(work, part)
+    meter.add(1)
+    return verdict
+
+
+def _read_files(
+    data: tuple[SnapshotFile, ...], deletes: tuple[SnapshotFile, ...], shape: LakeShape, meter: Meter
+) -> _Lake:
+    delete_cache, read, problems = PositionDeleteCache(), {}, []
     for file in data:
         applied = [delete.path for delete in deletes if may_apply(delete, (file,))]
         try:
-            read[file.path] = read_file_rows(file.path, shape, applied, known)
+            read[file.path] = read_file_rows(file.path, shape, applied, delete_cache)
         except (OSError, ValueError, IndexError) as problem:
             problems.append(f"file {file.path} cannot be read: {str(problem).splitlines()[0]}")
             continue
+        meter.add(file.size_bytes)
         if read[file.path].written.rows != file.record_count:
             problems.append(
                 f"file {file.path} has {read[file.path].written.rows} rows, and its manifest says {file.record_count}"

@@ -9,7 +9,7 @@ publication of that T. A floor too low is slower, never wrong.
 
 from __future__ import annotations
 
-from thermocline.runtime.pg import Connection, load_queries
+from thermocline.runtime.pg import Connection, load_queries, rows_by_name
 from thermocline.seam.heap.older_readers import note_standbys, why_older_readers
 from thermocline.seam.objects import SeamDefinition
 
@@ -19,15 +19,21 @@ _QUERIES = load_queries("thermocline.seam", "queries/floor.sql")
 def plan_floor(conn: Connection, table_id: int, standby_grace_seconds: float) -> int | None:
     """The floor that every live snapshot allows, when it is above the view's own."""
     note_standbys(conn, standby_grace_seconds)
-    row = conn.execute(_QUERIES["due"], {"table_id": table_id, "grace_seconds": standby_grace_seconds}).fetchone()
-    if row is None or row[2] or why_older_readers(conn, row[1], standby_grace_seconds):
+    values = {"table_id": table_id, "grace_seconds": standby_grace_seconds}
+    row = rows_by_name(conn).execute(_QUERIES["due"], values).fetchone()
+    if row is None or row.waits_for_standby or why_older_readers(conn, row.published_xid, standby_grace_seconds):
         return None
-    return int(row[0])
+    return int(row.t)
 
 
 def lock_seam(conn: Connection, seam: SeamDefinition) -> None:
     """The view's lock before any lock on the heap: the order of its readers, and of an ALTER TABLE."""
     conn.execute(_QUERIES["lock_seam"], {"table_id": seam.table_id})
+
+
+def rebuild_view(conn: Connection, seam: SeamDefinition) -> None:
+    """Rebuild the view with the literals it has."""
+    conn.execute(_QUERIES["rebuild"], {"table_id": seam.table_id})
 
 
 def apply_floor(conn: Connection, seam: SeamDefinition, floor: int) -> None:

@@ -16,6 +16,7 @@ from psycopg import sql
 from thermocline.core.axis import AXIS_MAX, KeyType
 from thermocline.core.names import TableName
 from thermocline.core.observation import PartitionObservation, PartitionState
+from thermocline.core.types import MICROSECONDS_PER_DAY
 from thermocline.errors import LockNotGranted, PartitionGone
 from thermocline.runtime.pg import Connection, table_identifier
 from thermocline.seam.heap.facts import HeapPartition
@@ -35,9 +36,15 @@ def short_locks(conn: Connection, lock_timeout_ms: int, relids: Sequence[int], w
             conn.execute(sql.SQL("set local lock_timeout = {}").format(sql.Literal(f"{lock_timeout_ms}ms")))
             yield
     except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected) as problem:
-        row = conn.execute(_QUERIES["blockers"], {"relids": list(relids)}).fetchone()
-        holder = f"; {row[0]} holds it" if row else ""
+        blocker = read_blocker(conn, relids)
+        holder = f"; {blocker} holds it" if blocker else ""
         raise LockNotGranted(f"The lock to {what} was not granted within {lock_timeout_ms} ms{holder}.") from problem
+
+
+def read_blocker(conn: Connection, relids: Sequence[int]) -> str | None:
+    """Who holds a lock on one of these relations."""
+    row = conn.execute(_QUERIES["blockers"], {"relids": list(relids)}).fetchone()
+    return str(row[0]) if row else None
 
 
 def apply_discovery(conn: Connection, table_id: int, partitions: Sequence[HeapPartition]) -> dict[int, PartitionState]:
@@ -88,23 +95,77 @@ def read_passed(
     conn: Connection,
     seam: SeamDefinition,
     partitions: Sequence[PartitionObservation],
-    lags: tuple[int, int],
+    tiering_lag: int,
     ceiling: int | None,
 ) -> tuple[PartitionObservation, ...]:
-    """The partitions with whether the table's rows have moved on past them by the tiering and the reclaim lag.
+    """The partitions with whether the table's rows have moved on past them by the tiering lag.
 
     Rows at or above the ceiling are not believed; without one all are. No place on the axis means "no ceiling": a row
     may have the last key there is.
     """
     seen = []
-    tiering_lag, reclaim_lag = lags
-    behind = {tiering_lag: True, reclaim_lag: True}
+    is_behind = True
     for partition in partitions:
-        for lag in behind:
-            # Bounds ascend: once no row lies beyond one of them, none lies beyond the next.
-            behind[lag] = behind[lag] and _has_row_within(conn, seam, partition.hi + lag, ceiling)
-        seen.append(replace(partition, is_behind_tiering=behind[tiering_lag], is_behind_reclaim=behind[reclaim_lag]))
+        # Bounds ascend: once no row lies beyond one of them, none lies beyond the next.
+        is_behind = is_behind and _has_row_within(conn, seam, partition.hi + tiering_lag, ceiling)
+        seen.append(replace(partition, is_behind_tiering=is_behind))
     return tuple(seen)
+
+
+def read_reclaimable(
+    conn: Connection,
+    seam: SeamDefinition,
+    partitions: Sequence[PartitionObservation],
+    reclaim_lag: int,
+    ceiling: int | None,
+) -> tuple[PartitionObservation, ...]:
+    """The partitions with whether the reclaim lag has passed since each was moved: by the clock, or with integer keys
+    by the rows that came since."""
+    moves = {row[0]: row[1:] for row in conn.execute(_QUERIES["moves"], {"table_id": seam.table_id})}
+    passed: dict[int, bool] = {}
+
+    def has_passed(partition: PartitionObservation, microseconds: int | None, moved_key: int | None) -> bool:
+        if not seam.key_type.is_integer:
+            lag_microseconds = reclaim_lag * MICROSECONDS_PER_DAY // seam.key_type.units_per_day
+            return microseconds is not None and microseconds >= lag_microseconds
+        if reclaim_lag == 0:
+            return True
+        # One that was made below the cut-line was captured, not moved: its upper bound counts.
+        start = partition.hi if moved_key is None else moved_key
+        if start not in passed:
+            passed[start] = _has_row_within(conn, seam, start + reclaim_lag, ceiling)
+        return passed[start]
+
+    return tuple(
+        replace(partition, is_reclaimable=has_passed(partition, *moves[partition.oid]))
+        if partition.oid in moves
+        else partition
+        for partition in partitions
+    )
+
+
+def read_newest_key(
+    conn: Connection, seam: SeamDefinition, partitions: Sequence[PartitionObservation], ceiling: int | None
+) -> int | None:
+    """The highest key below the ceiling. Only partitions at the top are looked into, down to the first with such a
+    row."""
+    key = sql.Identifier("h", seam.tier_key)
+    for partition in reversed(partitions):
+        if ceiling is not None and partition.lo >= ceiling:
+            continue
+        conditions = [sql.SQL("{} >= {}").format(key, axis_value(seam.key_type, partition.lo))]
+        if ceiling is not None:
+            conditions.append(sql.SQL("{} < {}").format(key, axis_value(seam.key_type, ceiling)))
+        query = _QUERIES.render("newest_key", seam, conditions=sql.SQL(" and ").join(conditions))
+        row = conn.execute(query).fetchone()
+        if row is not None and row[0] is not None:
+            return int(row[0])
+    return None
+
+
+def note_moved_key(conn: Connection, table_id: int, relids: Sequence[int], key: int | None) -> None:
+    """Note the newest row at the time of a move: with integer keys the reclaim lag counts from it."""
+    conn.execute(_QUERIES["set_moved_key"], {"table_id": table_id, "relids": list(relids), "key": key})
 
 
 def read_lowest_key_above(conn: Connection, seam: SeamDefinition, bound: int) -> int | None:

@@ -7,6 +7,9 @@ and d._version % {shares}::bigint = {share}::bigint
 -- name: count_pending
 select count(*) from {delta} d where d._folded is null and d.{tier_key} < {hi}
 
+-- name: waiting
+select count(*), min(d._version), max(d._version) from {delta} d where d._folded is null and d.{tier_key} < {hi}
+
 -- name: edges
 select thermocline.axis(min(p.{tier_key})), count(*)
   from (select d.{tier_key}, (row_number() over (order by d.{tier_key}) - 1) / {range_rows}::bigint as piece

@@ -63,8 +63,21 @@ select exists (select from thermocline.tables t join pg_inherits i on i.inhparen
                   and thermocline.lower_bound(i.inhrelid, t.key_type) = %(lo)s)
 
 -- name: set_tiered
-update thermocline.partitions set state = 'tiered', tiered_xid = pg_current_xact_id() where table_id = %(table_id)s
-    and relid = %(relid)s
+update thermocline.partitions set state = 'tiered', tiered_xid = pg_current_xact_id(), moved_at = clock_timestamp()
+ where table_id = %(table_id)s and relid = %(relid)s
+
+-- name: set_moved_key
+update thermocline.partitions set moved_key = %(key)s where table_id = %(table_id)s and relid = any(%(relids)s::oid[])
+
+-- name: moves
+-- How long ago a partition was tiered, in microseconds, and the newest row at that time. A worker of an earlier release
+-- that publishes during an upgrade records no `moved_at`.
+select relid, trunc(extract(epoch from clock_timestamp() - coalesce(moved_at, changed_at)) * 1000000)::bigint
+           as microseconds, moved_key
+  from thermocline.partitions where table_id = %(table_id)s and state = 'tiered'
+
+-- name: newest_key
+select thermocline.axis(max(h.{tier_key})) from {heap} h where {conditions}
 
 -- name: set_rows
 update thermocline.partitions set rows_in_lake = %(rows)s where table_id = %(table_id)s and relid = %(relid)s

@@ -1,10 +1,11 @@
 -- name: referring
-select c.conrelid::regclass::text, c.conname from pg_constraint c
+select c.conrelid::regclass::text as relation, c.conname from pg_constraint c
  where c.confrelid = %(oid)s and c.contype = 'f' and c.conparentid = 0
      and c.conrelid <> %(oid)s order by c.conname limit 1
 
 -- name: count
-select (select count(*) from {heap}), (select count(*) from {delta} d where d._folded is null)
+select (select count(*) from {heap}) as heap_rows,
+       (select count(*) from {delta} d where d._folded is null) as corrections
 
 -- name: lock_heap
 lock table {heap} in share row exclusive mode

@@ -1,7 +1,11 @@
 -- name: following
-select thermocline.shape_of(t.heap_oid) is distinct from t.shape or thermocline.changed_type(t.id) is not null,
+select thermocline.shape_of(t.heap_oid) is distinct from t.shape or thermocline.changed_type(t.id) is not null
+           as heap_changed,
        t.lake_behind
   from thermocline.tables t where t.id = %(table_id)s
+
+-- name: note_seam
+select thermocline.note_seam(%(table_id)s)
 
 -- name: quiet
 select set_config('thermocline.following', 'on', true)

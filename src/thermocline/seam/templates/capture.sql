@@ -14,9 +14,9 @@ declare
     came_from {key_type};
     held bigint;
 begin
+    {skip_folded}
     {refuse_detached}
     {refuse_unfollowed}
-    {skip_folded}
     if tg_op = 'DELETE' or changes_key then
         insert into {delta} as d ({columns}, _op, _version)
             values ({old_columns}, 1, pg_catalog.nextval('thermocline.delta_version'))
@@ -33,7 +33,7 @@ begin
     if tg_op <> 'DELETE' then
         {refuse_expired}
         if changes_key then
-            came_from := coalesce((select d._old_key from {delta} d where {delta_is_old} and d._folded is null),
+            came_from := coalesce((select d._old_key from {delta} d where {d_is_old} and d._folded is null),
                 old.{tier_key});
         end if;
         insert into {delta} as d ({columns}, _op, _version, _old_key)
@@ -69,25 +69,28 @@ insert into {delta} as d ({columns}, _op, _version, _old_key)
         select {h_columns}, 0, pg_catalog.nextval('thermocline.delta_version'), {moved_from} from
 
 -- name: image_tail
-h where {heap_is_key}
+h where {h_is_key}
         on conflict ({key_columns}) do update
             set {columns_from_excluded}, _op = 0, _version = pg_catalog.nextval('thermocline.delta_version'),
                 _folded = null,
                 _old_key = coalesce(excluded._old_key, case when d._folded is null then d._old_key end)
 
 -- name: skip_folded
--- The one delete that is no correction is a publication's own, and that row by row: a fold marked this very image in
--- the delta before it took it out of the spill, and rows below R have expired. What a trigger of the user's does in
--- that transaction is captured like anything else. Only whoever may publish can write that transaction's number into
--- the cut-line, so nobody else can keep a delete from being captured.
-    if tg_op = 'DELETE' and exists (
-        select 1 from thermocline.cutline c
-         where c.table_id operator(pg_catalog.=) {table_id}
-             and c.folding_xid operator(pg_catalog.=) pg_catalog.pg_current_xact_id()
-           and (thermocline.axis(old.{tier_key}) operator(pg_catalog.<) c.r
-                or exists (select 1 from {delta} d where {delta_is_old} and d._op operator(pg_catalog.=) 0
-                              and d._folded operator(pg_catalog.=) c.folding_xid
-                              and pg_catalog.record_image_eq(row({d_columns}), row({old_columns})))))
+-- The one delete that is no correction is a publication's own, and that row by row. A fold marks a correction in the
+-- statement that takes its row out of the spill, and only while it holds both rows locked and their images are equal;
+-- a change of that row after that, in the same transaction, is captured and takes the mark off again. So a mark of this
+-- transaction means that the deleted image is in the lake. A trigger of the user's may delete another row that the same
+-- fold marked: its statement is one trigger deeper than the fold's own, and is captured. Only the heap's owner, as whom
+-- this function runs, and the worker can write a mark. Rows below R have expired: the cut-line names the transaction
+-- that removes them. This check comes first, because a fold deletes tens of thousands of rows while it holds the
+-- publication's locks; comparing the images again would take half of its time.
+    if tg_op = 'DELETE' and pg_catalog.pg_trigger_depth() operator(pg_catalog.=) 1
+        and (exists (select 1 from {delta} d where {d_is_old} and d._op operator(pg_catalog.=) 0
+                        and d._folded operator(pg_catalog.=) pg_catalog.pg_current_xact_id())
+            or exists (select 1 from thermocline.cutline c
+                        where c.table_id operator(pg_catalog.=) {table_id}
+                            and c.folding_xid operator(pg_catalog.=) pg_catalog.pg_current_xact_id()
+                            and thermocline.axis(old.{tier_key}) operator(pg_catalog.<) c.r))
     then
         return null;
     end if;
@@ -111,7 +114,7 @@ h where {heap_is_key}
 -- A column this function does not know would be lost with the row.
     if (select h.relnatts from pg_catalog.pg_class h where h.oid operator(pg_catalog.=) {heap_oid}::pg_catalog.oid)
         operator(pg_catalog.<>) {heap_natts} then
-        raise exception 'the columns of {heap_text} changed, and the change was not followed yet'
+        raise exception 'TC409: the columns of {heap_text} changed, and the change was not followed yet'
             using errcode = 'object_not_in_prerequisite_state',
             hint = 'The worker follows it in its next cycle, `thermocline tier` at once; then run the transaction'
                 ' again.';
@@ -138,5 +141,6 @@ insert into {delta} as d ({columns}, _op, _version)
 
 -- name: capture_rows
 insert into {delta} ({columns}, _op, _version)
-select {columns}, 0, pg_catalog.nextval('thermocline.delta_version') from only {relation} where {tier_key} >= {line}
+select {columns}, 0, pg_catalog.nextval('thermocline.delta_version') from {heap}
+ where tableoid = {partition} and {tier_key} >= {line}{and_below}
 on conflict ({key_columns}) do update set {columns_from_excluded}, _op = 0, _version = excluded._version, _folded = null

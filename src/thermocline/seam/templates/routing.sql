@@ -31,20 +31,22 @@ declare
         1)::bigint;
     statement_epoch bigint := pg_catalog.split_part(pg_catalog.current_setting('thermocline.statement_cut'), ',',
         2)::bigint;
-    wished record;
+    requested record;
     seen record;
     moves boolean;
 begin
     {refuse_renamed}
-    wished := new;
+    requested := new;
     {check_identity}
     {check_generated}
-    moves := coalesce(not ({wished_is_old}), true);
+    moves := coalesce(not ({requested_is_old}), true);
     -- The heap's own index knows the hot keys and the spill's; a key that only the lake holds is looked up through the
     -- seam.
-    if moves and thermocline.axis(wished.{tier_key}) operator(pg_catalog.<) statement_t then {refuse_existing} end if;
-    update {heap} h set {set_from_new}
-     where {heap_is_old} and {heap_reads_old}
+    if moves and thermocline.axis(requested.{tier_key}) operator(pg_catalog.<) statement_t then
+        {refuse_existing}
+    end if;
+    update {heap} h set {set_from_requested}
+     where {h_is_old} and {heap_reads_old}
     returning {h_columns} into new;
     if found then
         {narrate_update}
@@ -56,15 +58,16 @@ begin
     {changed_in_delta}
     if moves then
         {refuse_existing}
-        insert into {heap} ({writable}) overriding system value values ({wished_writable}) returning {columns} into new;
+        insert into {heap} ({writable}) overriding system value values ({requested_writable})
+        returning {columns} into new;
     else
-        insert into {heap} ({writable}) overriding system value values ({wished_writable})
+        insert into {heap} ({writable}) overriding system value values ({requested_writable})
         on conflict ({key_columns}) do nothing returning {columns} into new;
     end if;
     if not found then
-        -- A trigger of the user's said no; else somebody wrote the row meanwhile.
+        -- A trigger of the user's returned NULL; else somebody wrote the row meanwhile.
         if thermocline.has_before_trigger({heap_literal}::pg_catalog.regclass)
-            and not exists (select 1 from {heap} h where {heap_is_old}) then
+            and not exists (select 1 from {heap} h where {h_is_old}) then
             return null;
         end if;
         {raise_conflict}
@@ -72,8 +75,8 @@ begin
     -- Under the key it has now, which a trigger of the user's may have chosen. Another may have put a row under the old
     -- key: that is captured.
     if not ({new_is_old}) then
-        if not exists (select 1 from {heap} h where {heap_is_old}) then {write_tombstone} end if;
-        update {delta} d set _old_key = old.{tier_key} where {delta_is_new} and d._folded is null;
+        if not exists (select 1 from {heap} h where {h_is_old}) then {write_tombstone} end if;
+        update {delta} d set _old_key = old.{tier_key} where {d_is_new} and d._folded is null;
     end if;
     {narrate_update}
     return new;
@@ -89,7 +92,7 @@ declare
     seen record;
 begin
     {refuse_renamed}
-    delete from {heap} h where {heap_is_old} and {heap_reads_old};
+    delete from {heap} h where {h_is_old} and {heap_reads_old};
     if found then
         {narrate_delete}
         return old;
@@ -104,9 +107,9 @@ end
 
 -- name: changed_meanwhile
 select thermocline.is_ours(h.xmin) as ours, {heap_reads_old} as same
-      into seen from {heap} h where {heap_is_old};
+      into seen from {heap} h where {h_is_old};
     if found then
-        -- The row is there as the statement saw it, and was not written: a trigger of the user's said no.
+        -- The row is there as the statement saw it, and was not written: a trigger of the user's returned NULL.
         if seen.same and thermocline.has_before_trigger({heap_literal}::pg_catalog.regclass) then return null; end if;
         if seen.ours then {raise_twice} end if;
         {raise_conflict}
@@ -117,13 +120,13 @@ perform pg_catalog.pg_advisory_xact_lock({key_lock});
     -- A truncation leaves no image to compare with, and moves this row: an older snapshot that cannot see it move fails
     -- to serialize.
     perform 1 from thermocline.retention r where r.table_id operator(pg_catalog.=) {table_id} for share;
-    if exists (select 1 from {heap} h where {heap_is_old})
+    if exists (select 1 from {heap} h where {h_is_old})
        or (select c.epoch from thermocline.cutline c where c.table_id operator(pg_catalog.=) {table_id})
            operator(pg_catalog.<>) statement_epoch
     then {raise_conflict} end if;
     select d._op operator(pg_catalog.=) 1 as deleted, thermocline.is_ours(d.xmin) as ours,
            {delta_reads_old} as same
-      into seen from {delta} d where {delta_is_old};
+      into seen from {delta} d where {d_is_old};
     if found and (seen.deleted or not seen.same) then
         -- Deleted by this same statement, which meets the row again: once is enough.
         if seen.ours and seen.deleted then return null; end if;
@@ -140,7 +143,7 @@ perform pg_catalog.pg_advisory_xact_lock({key_lock});
     or thermocline.reads_same(row({d_columns}), row({old_columns})))
 
 -- name: refuse_existing
-if exists (select 1 from {seam} s where {seam_is_wished}) then
+if exists (select 1 from {seam} s where {s_is_requested}) then
             raise exception 'duplicate key value violates unique constraint of {heap_text}'
                 using errcode = 'unique_violation', detail = 'A row with the new key exists already.';
         end if;
@@ -148,7 +151,7 @@ if exists (select 1 from {seam} s where {seam_is_wished}) then
 -- name: refuse_renamed
 -- The statements below name the heap; by that name another table may be meant by now.
     if pg_catalog.to_regclass({heap_literal}) is distinct from {heap_oid}::pg_catalog.oid then
-        raise exception '{heap_text} is not the table that was registered: it was renamed, moved or made anew'
+        raise exception 'TC208: {heap_text} is not the table that was registered: it was renamed, moved or made anew'
             using errcode = 'object_not_in_prerequisite_state',
             hint = 'Give the registered table its name back, or unregister it.';
     end if;

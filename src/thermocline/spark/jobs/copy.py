@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
@@ -46,11 +46,13 @@ def plan_block_ranges(
     return tuple(zip(edges, [*edges[1:], None], strict=True))
 
 
-def copy_partition(spark: SparkSession, tasks: Sequence[CopyTask]) -> CopyResult:
+def copy_partition(
+    spark: SparkSession, tasks: Sequence[CopyTask], on_completed: Callable[[int], None] | None = None
+) -> CopyResult:
     """Run the tasks and collect the results of their successful attempts."""
     if not tasks:
         return CopyResult(files=(), heap=RowSum(), lake=RowSum(), peak_bytes=0)
-    ranges = run_tasks(spark, tasks, copy_range, f"Copying {tasks[0].partition}")
+    ranges = run_tasks(spark, tasks, copy_range, f"Copying {tasks[0].partition}", on_completed)
     if sorted(done.number for done in ranges) != sorted(task.number for task in tasks):
         raise SparkTaskFailed(f"Copying {tasks[0].partition} gave the results of other tasks than were requested.")
     return CopyResult(

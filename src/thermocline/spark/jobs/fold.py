@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,9 +51,11 @@ class FoldResult:
         return self.heap == self.lake == RowSum(rows=sum(file.rows for file in self.files), total=self.heap.total)
 
 
-def fold_delta(spark: SparkSession, tasks: Sequence[FoldTask]) -> FoldResult:
+def fold_delta(
+    spark: SparkSession, tasks: Sequence[FoldTask], on_completed: Callable[[int], None] | None = None
+) -> FoldResult:
     """Run the tasks and collect the results of their successful attempts."""
-    ranges = run_tasks(spark, tasks, fold_range, f"Folding {tasks[0].delta}")
+    ranges = run_tasks(spark, tasks, fold_range, f"Folding {tasks[0].delta}", on_completed)
     if sorted(done.number for done in ranges) != sorted(task.number for task in tasks):
         raise SparkTaskFailed(f"Folding {tasks[0].delta} gave the results of other tasks than were requested.")
     return FoldResult(

@@ -17,18 +17,26 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 from thermocline.errors import RefusedError, SparkTaskFailed, ThermoclineError
+from thermocline.spark.jobs.completions import watch_completions
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 
 def run_tasks(
-    spark: SparkSession, tasks: Sequence[Task], kernel: Callable[[Task, int], Result], what: str
+    spark: SparkSession,
+    tasks: Sequence[Task],
+    kernel: Callable[[Task, int], Result],
+    what: str,
+    on_completed: Callable[[int], None] | None = None,
 ) -> list[Result]:
-    """The kernel's result for each task, unordered. `what` begins the sentence of a failure."""
+    """The kernel's result for each task, unordered. `what` begins the sentence of a failure; `on_completed` hears now
+    and then how many tasks are done."""
+    context = spark.sparkContext
     try:
         run = partial(_run, kernel=kernel, attempts=read_max_attempts(spark), what=what)
-        outcomes: list[Result | ThermoclineError] = spark.sparkContext.parallelize(tasks, len(tasks)).map(run).collect()
+        with watch_completions(context, on_completed):
+            outcomes: list[Result | ThermoclineError] = context.parallelize(tasks, len(tasks)).map(run).collect()
     except Py4JError as problem:
         raise SparkTaskFailed(f"{what} failed: {render_reason(_java_text(problem))}.") from None
     return [_raise_or_return(outcome) for outcome in outcomes]

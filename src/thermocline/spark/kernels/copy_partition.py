@@ -25,7 +25,7 @@ from thermocline.parquet.encode.lake_writer import BUFFER_BYTES, ROW_GROUP_BYTES
 from thermocline.parquet.values.arrow_types import arrow_schema, lake_array
 from thermocline.parquet.values.partition_values import LakePartition, check_supported
 from thermocline.parquet.values.row_checksum import RowSum, sum_hashes
-from thermocline.runtime.pg import SESSION_SETTINGS, Connection, connect
+from thermocline.runtime.pg import SESSION_SETTINGS, Connection, connect, pinned_dsn, render_settings
 from thermocline.spark.kernels.select_list import plan_copy_query
 
 TARGET_FILE_BYTES = 128 << 20
@@ -34,7 +34,6 @@ COMPRESSION_LEVEL = 1
 _BATCH_BYTES = 8 << 20
 _COPY_SETTINGS = {
     **SESSION_SETTINGS,
-    "search_path": "pg_catalog",
     "statement_timeout": "0",
     # A DROP that waits for the snapshot's session may be queued before this statement: without a timeout both would
     # wait for each other.
@@ -114,8 +113,10 @@ def open_rows(
     dsn: str, snapshot_name: str, query: sql.Composable, batch_bytes: int = _BATCH_BYTES
 ) -> Iterator[Iterator[pa.RecordBatch]]:
     """A query's rows as Arrow batches, at the exported snapshot."""
-    with adbc.connect(dsn, autocommit=True) as connection, connection.cursor() as cursor:
-        _execute(cursor, _plan_settings())
+    with adbc.connect(pinned_dsn(dsn), autocommit=True) as connection, connection.cursor() as cursor:
+        _execute(cursor, render_settings(_COPY_SETTINGS))
+        cursor.fetchall()
+        cursor.execute("select current_setting('server_encoding')")
         encoding = cursor.fetchone()[0]
         if encoding != "UTF8":
             raise EncodingUnsupported(f"The database is in {encoding}, and the lake is UTF-8.")
@@ -124,14 +125,6 @@ def open_rows(
         cursor.adbc_statement.set_options(**{"adbc.postgresql.batch_size_hint_bytes": str(batch_bytes)})
         _execute(cursor, query)
         yield iter(cursor.fetch_record_batch())
-
-
-def _plan_settings() -> sql.Composed:
-    calls = [
-        sql.SQL("pg_catalog.set_config({}, {}, false)").format(sql.Literal(name), sql.Literal(value))
-        for name, value in _COPY_SETTINGS.items()
-    ]
-    return sql.SQL("select pg_catalog.current_setting('server_encoding'), {}").format(sql.SQL(", ").join(calls))
 
 
 def _execute(cursor: Any, statement: sql.Composable) -> None:

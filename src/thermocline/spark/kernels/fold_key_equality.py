@@ -46,8 +46,8 @@ def match_inexact_keys(
     left, right = _pairs(key_groups, rows, groups)
     for key in inexact:
         lake = read(key.name).take(pa.array(rows))
-        wished = normalise_key_column(keys.column(key.name))
-        ours, theirs = lake.take(pa.array(left)).to_pylist(), wished.take(pa.array(right)).to_pylist()
+        requested = normalise_key_column(keys.column(key.name))
+        ours, theirs = lake.take(pa.array(left)).to_pylist(), requested.take(pa.array(right)).to_pylist()
         same = np.array([a == b for a, b in zip(ours, theirs, strict=True)], dtype=bool)
         unsure = np.flatnonzero(~same)
         for start in range(0, len(unsure), _CHUNK):

@@ -1,8 +1,11 @@
--- name: exists
-select to_regclass('public.events') is not null
+-- name: schema_comment
+select coalesce(obj_description(oid, 'pg_namespace'), '') from pg_namespace where nspname = 'demo'
+
+-- name: create_schema
+create schema demo
 
 -- name: create_table
-create table public.events (
+create table demo.events (
     id bigint not null,
     ts timestamptz not null,
     customer integer not null,
@@ -13,7 +16,7 @@ create table public.events (
 ) partition by range (ts)
 
 -- name: fill
-insert into public.events
+insert into demo.events
 select %(first_id)s + i,
        %(lo)s::timestamptz + (%(hi)s::timestamptz - %(lo)s::timestamptz) * (i::float8 / %(rows)s),
        (i * 7919) %% 5000,
@@ -23,19 +26,21 @@ select %(first_id)s + i,
   from generate_series(0::bigint, %(rows)s::bigint - 1) i
 
 -- name: aggregate
-select count(*), sum(amount), count(distinct customer), min(ts), max(ts) from public_all.events
+select count(*) as rows, sum(amount) as amount, count(distinct customer) as customers, min(ts) as oldest,
+       max(ts) as newest
+  from demo_all.events
 
 -- name: heap_rows
-select count(*) from public.events where ts >= %s::timestamptz
+select count(*) from demo.events where ts >= %s::timestamptz
 
 -- name: cold_rows
-select count(*) from public_all.events where ts < %s::timestamptz
+select count(*) from demo_all.events where ts < %s::timestamptz
 
 -- name: oldest
-select id, ts, amount from public_all.events where ts < %s order by ts, id limit 1
+select id, ts, amount from demo_all.events where ts < %s order by ts, id limit 1
 
 -- name: raise_amount
-update public_all.events set amount = amount + 1 where id = %s and ts = %s
+update demo_all.events set amount = amount + 1 where id = %s and ts = %s
 
 -- name: read_back
-select amount from public_all.events where id = %s and ts = %s
+select amount from demo_all.events where id = %s and ts = %s

@@ -1,1 +1,1 @@
-"""Expressions of whole queries, compiled for DuckDB and for Postgres at once."""
+"""Compile the expressions of whole queries for DuckDB and for Postgres."""

@@ -7,7 +7,7 @@ from sqlglot import exp
 from thermocline.gateway.sql.expressions.constants import decimal
 from thermocline.gateway.sql.expressions.sql_types import integer_to_numeric, numeric
 from thermocline.gateway.sql.expressions.terms import Term, compose_term
-from thermocline.gateway.sql.syntax.syntax_tree import strip_parentheses
+from thermocline.gateway.sql.syntax.syntax_tree import literal_text, strip_parentheses
 from thermocline.gateway.sql.values import NotProvable
 
 
@@ -20,8 +20,8 @@ def compile_integer_arithmetic(node: exp.Expr, first: Term, second: Term) -> Ter
             return compose_term(sql_type, "({} - {})", first, second)
         case exp.Mul():
             return compose_term(sql_type, "({} * {})", first, second)
-    divisor = strip_parentheses(node.args["expression"])
-    if not (isinstance(divisor, exp.Literal) and str(divisor.this).strip("0")):
+    divisor = literal_text(node.args["expression"])
+    if divisor is None or not divisor.isdigit() or not divisor.strip("0"):
         raise NotProvable("division by something that may be zero is left to Postgres")
     if isinstance(node, exp.Div):
         return compose_term(sql_type, "({} // {})", first, second, heap="({} / {})")
@@ -29,7 +29,8 @@ def compile_integer_arithmetic(node: exp.Expr, first: Term, second: Term) -> Ter
 
 
 def compile_numeric_arithmetic(node: exp.Expr, first: Term, second: Term) -> Term:
-    """DuckDB gives the same scale and a precision of its own; where that overflows, Postgres answers."""
+    """DuckDB's result has the same scale and another precision; where that overflows, the statement is left to
+    Postgres."""
     first, second = _narrow_literal(node.this, first), _narrow_literal(node.args["expression"], second)
     one, two = integer_to_numeric(first.sql_type), integer_to_numeric(second.sql_type)
     first = (
@@ -57,6 +58,6 @@ def compile_numeric_arithmetic(node: exp.Expr, first: Term, second: Term) -> Ter
 
 
 def _narrow_literal(node: exp.Expr, term: Term) -> Term:
-    """A whole number with no more digits than it is written with: narrow decimals stay fast."""
+    """An integer literal as a decimal with only the digits it has: narrow decimals are fast."""
     node = strip_parentheses(node)
     return decimal(str(node.this)) if isinstance(node, exp.Literal) and not node.is_string else term

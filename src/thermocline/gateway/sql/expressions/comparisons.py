@@ -1,4 +1,4 @@
-"""Which values compare alike in both engines, and comparisons with floats."""
+"""Check that values compare alike in both engines, and compile comparisons with floats."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 def compare_floats(one: Term, op: str, two: Term) -> Term:
-    """A column beside a float constant: NaN, the greatest of all, is spelt out, because statistics leave it out."""
+    """Compare a column with a float constant. NaN, which sorts last, is tested explicitly, because statistics leave it
+    out."""
     if one.column is None:
         one, two, op = two, one, MIRRORED[op]
     if one.column is None or two.relation_numbers or not _is_finite(two):

@@ -1,4 +1,4 @@
-"""Constants of a statement as terms: read by us in Postgres' plain forms, given to both engines as typed values."""
+"""Constants of a statement as terms: parsed from Postgres' output forms, and passed to both engines as typed values."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ MAX_DIGITS = 45
 
 @dataclass(frozen=True, slots=True)
 class UntypedLiteral:
-    """A literal whose type Postgres takes from what stands beside it; `None` is NULL."""
+    """A literal whose type Postgres takes from the other operand; `None` is NULL."""
 
     text: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class TypedValue:
-    """A value that Postgres typed: a parameter, or a constant expression it computed for us."""
+    """A value with a type from Postgres: a parameter, or a constant expression that Postgres computed."""
 
     text: str | None
     oid: int
@@ -41,8 +41,7 @@ def null_constant(sql_type: SqlType) -> Term:
 
 
 def literal_constant(sql_type: SqlType, text: str, *, utc: bool) -> Term:
-    """The literal as a value of the kind; text that Postgres would read otherwise in another session is not
-    followed."""
+    """The literal as a value of the type. Text whose meaning depends on session settings is not provable."""
     if sql_type.family == "numeric":
         return number(text)
     if sql_type.family == "timestamptz" and not utc and not _has_zone(text):
@@ -65,7 +64,7 @@ def literal_constant(sql_type: SqlType, text: str, *, utc: bool) -> Term:
 
 
 def parse_literal(sql_type: SqlType, text: str, *, utc: bool) -> Value:
-    """The literal as Python has it, for file bounds."""
+    """The literal as a Python value, for file bounds."""
     if sql_type.family == "timestamptz" and not utc and not _has_zone(text):
         raise NotProvable("a timestamp without a zone, in a session that is not in UTC")
     return _parsed(sql_type, text)
@@ -78,8 +77,7 @@ def _parsed(sql_type: SqlType, text: str) -> Value:
 
 
 def number(text: str) -> Term:
-    """A number as Postgres types it: integer where it fits, bigint where that fits, else numeric with the digits
-    written."""
+    """A number as Postgres types it: integer where it fits, else bigint, else numeric with the digits written."""
     if len(text) <= MAX_DIGITS and (text.isascii() and text.lstrip("-").isdigit()):
         value = int(text)
         for sql_type in (INT4, INT8):
@@ -113,7 +111,7 @@ def decimal(text: str) -> Term:
 
 
 def typed_constant(value: TypedValue, *, utc: bool, text_is_c: bool) -> Term:
-    """A value with a type of Postgres'."""
+    """The term of a typed value."""
     sql_type = numeric(1, 0) if value.oid == column_types.NUMERIC.oid else sql_type_of_oid(value.oid)
     if sql_type is None:
         raise NotProvable(f"a value of type {value.oid}")

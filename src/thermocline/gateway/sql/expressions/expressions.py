@@ -1,6 +1,6 @@
-"""Expressions of a statement as terms: operators, comparisons, conditions. Functions are in `functions.py`.
+"""Compile the expressions of a statement to terms: operators, comparisons, conditions. Functions are in `functions.py`.
 
-Whatever is not known to mean the same in both engines raises `NotProvable`, and Postgres answers the statement.
+An expression that is not known to mean the same in both engines raises `NotProvable`, and Postgres runs the statement.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from psycopg import sql
 from sqlglot import exp
 
 from thermocline.gateway.sql.expressions.arithmetic import compile_integer_arithmetic, compile_numeric_arithmetic
-from thermocline.gateway.sql.expressions.casts import cast_datetime, cast_double
+from thermocline.gateway.sql.expressions.casts import canonical_type, cast_datetime, cast_double
 from thermocline.gateway.sql.expressions.comparisons import MIRRORED, check_comparable, compare_floats
 from thermocline.gateway.sql.expressions.constants import (
     TypedValue,
     UntypedLiteral,
+    decimal,
     literal_constant,
     null_constant,
     number,
@@ -38,7 +39,7 @@ from thermocline.gateway.sql.expressions.sql_types import (
 from thermocline.gateway.sql.expressions.terms import Term, compose_term
 from thermocline.gateway.sql.fragments import Fragment
 from thermocline.gateway.sql.syntax.parsing import find_span
-from thermocline.gateway.sql.syntax.syntax_tree import strip_parentheses
+from thermocline.gateway.sql.syntax.syntax_tree import is_typed_literal, literal_text, strip_parentheses
 from thermocline.gateway.sql.table_scan import bound_value
 from thermocline.gateway.sql.values import NotProvable
 from thermocline.lake.read.scan import Bound, Op
@@ -52,7 +53,7 @@ _COMPARISONS: Mapping[type[exp.Expr], str] = {
     exp.GTE: ">=",
 }
 _BOUND_OPS: Mapping[str, Op] = {"=": "=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
-COMPUTED_NODES = (exp.Cast, exp.Interval, exp.CurrentDate, exp.CurrentTimestamp, exp.Add, exp.Sub, exp.TimestampTrunc)
+COMPUTED_NODES = (exp.Cast, exp.CurrentDate, exp.CurrentTimestamp, exp.Add, exp.Sub, exp.TimestampTrunc)
 """Constant expressions of these kinds are computed by Postgres, in the client's own session."""
 
 CompileFunction = Callable[["ExpressionCompiler", exp.Expr], Term]
@@ -60,7 +61,7 @@ CompileFunction = Callable[["ExpressionCompiler", exp.Expr], Term]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompileContext:
-    """What all expressions of one statement share."""
+    """What the compilers of all expressions of one statement share."""
 
     setting: QuerySettings
     queries: SubqueryCompiler
@@ -68,34 +69,33 @@ class CompileContext:
 
 
 class ExpressionCompiler:
-    """Reads expressions in one scope. `replaced` are nodes that stand for terms already known: groups and
-    aggregates."""
+    """Compiles expressions in one scope. `grouped_terms` are the terms of nodes that GROUP BY has computed."""
 
     def __init__(
-        self, names: NameResolver, reading: CompileContext, replaced: Sequence[tuple[exp.Expr, Term]] = ()
+        self, names: NameResolver, context: CompileContext, grouped_terms: Sequence[tuple[exp.Expr, Term]] = ()
     ) -> None:
         self.names = names
-        self.setting = reading.setting
-        self.queries = reading.queries
-        self._functions = reading.functions
-        self._replaced = replaced
+        self.setting = context.setting
+        self.queries = context.queries
+        self._functions = context.functions
+        self._grouped_terms = grouped_terms
 
     def term(self, node: exp.Expr, wanted: SqlType | None = None) -> Term:
-        """The expression; a bare literal takes the wanted kind."""
-        found = self.any(node)
+        """The expression; an untyped literal takes the type `wanted`."""
+        found = self.term_or_literal(node)
         if not isinstance(found, UntypedLiteral):
             return found
         sql_type = wanted or self.setting.text
         return (
             null_constant(sql_type)
             if found.text is None
-            else literal_constant(sql_type, found.text, utc=self.setting.literals_in_utc)
+            else literal_constant(sql_type, found.text, utc=self.setting.utc)
         )
 
-    def any(self, node: exp.Expr) -> Term | UntypedLiteral:
+    def term_or_literal(self, node: exp.Expr) -> Term | UntypedLiteral:
         node = strip_parentheses(node)
-        for known, term in self._replaced:
-            if known == node:
+        for grouped_node, term in self._grouped_terms:
+            if grouped_node == node:
                 return term
         if (computed := self.computed(node)) is not None:
             return typed_constant(computed, utc=self.setting.utc, text_is_c=self.setting.text_is_c)
@@ -108,10 +108,29 @@ class ExpressionCompiler:
                 return self._negative(node)
             case exp.Parameter():
                 return self._parameter(node)
+            case exp.Cast() if is_typed_literal(node) and (constant := self._typed_literal(node)) is not None:
+                return constant
         return self._compound(node)
 
+    def _typed_literal(self, node: exp.Cast) -> Term | UntypedLiteral | None:
+        """A constant with its type, as Postgres prints it: moments are in UTC. `None` for a cast of a number that is
+        computed. The digits of a numeric NULL are those of what stands beside it."""
+        sql_type, literal = canonical_type(node.to), strip_parentheses(node.this)
+        if sql_type is None:
+            raise NotProvable(f"a constant of type {node.to.sql(dialect='postgres')} is left to Postgres")
+        if sql_type.family == "text":
+            sql_type = replace(self.setting.text, oid=sql_type.oid)
+        if isinstance(literal, exp.Null):
+            return UntypedLiteral(None) if sql_type.family == "numeric" else null_constant(sql_type)
+        text = str(literal.this)
+        if not literal.args.get("is_string") and not (
+            sql_type.family == "numeric" or sql_type.family == "float8" or (sql_type.is_integer and text.isdigit())
+        ):
+            return None
+        return decimal(text) if sql_type.family == "numeric" else literal_constant(sql_type, text, utc=True)
+
     def computed(self, node: exp.Expr) -> TypedValue | None:
-        """What Postgres computed for a constant expression."""
+        """The value that Postgres computed for a constant expression."""
         if not self.setting.computed or not isinstance(node, COMPUTED_NODES):
             return None
         span = find_span(node)
@@ -125,18 +144,18 @@ class ExpressionCompiler:
         return term
 
     def pair(self, left: exp.Expr, right: exp.Expr) -> tuple[Term, Term]:
-        """Two operands; a literal takes the other's kind, numbers meet in the wider kind, moments in UTC meet as
+        """Two operands brought to one type: a literal takes the other's, numbers the wider one, datetimes in UTC become
         timestamps."""
-        first, second = self.any(left), self.any(right)
+        first, second = self.term_or_literal(left), self.term_or_literal(right)
         if isinstance(first, UntypedLiteral) and isinstance(second, UntypedLiteral):
             raise NotProvable("two literals without a type")
         if isinstance(first, UntypedLiteral):
             return self.term(left, second.sql_type), self.term(right)  # type: ignore[union-attr]
         if isinstance(second, UntypedLiteral):
             return first, self.term(right, first.sql_type)
-        return self._met(first, second)
+        return self._to_common_type(first, second)
 
-    def _met(self, first: Term, second: Term) -> tuple[Term, Term]:
+    def _to_common_type(self, first: Term, second: Term) -> tuple[Term, Term]:
         one, two = first.sql_type, second.sql_type
         if one.is_number and two.is_number:
             check_common_decimal(one, two)
@@ -194,7 +213,7 @@ class ExpressionCompiler:
         return function(self, node)
 
     def _comparison(self, left: exp.Expr, op: str, right: exp.Expr) -> Term:
-        first, second = self.any(left), self.any(right)
+        first, second = self.term_or_literal(left), self.term_or_literal(right)
         if any(isinstance(side, UntypedLiteral) and side.text is None for side in (first, second)):
             return null_constant(BOOL)
         if (
@@ -202,7 +221,7 @@ class ExpressionCompiler:
             and not isinstance(second, UntypedLiteral)
             and (first.sql_type.is_float or second.sql_type.is_float)
         ):
-            return self._compared_floats(left, first, op, right, second)
+            return self._compare_with_float(left, first, op, right, second)
         one, two = self.pair(left, right)
         if one.sql_type.is_float or two.sql_type.is_float:
             return compare_floats(one, op, two)
@@ -211,9 +230,8 @@ class ExpressionCompiler:
         compared = compose_term(BOOL, f"({{}} {op} {{}})", one, two)
         return replace(compared, bound=self._bound(left, one, op, right, two))
 
-    def _compared_floats(self, left: exp.Expr, one: Term, op: str, right: exp.Expr, two: Term) -> Term:
-        """A number written with digits is a numeric that Postgres makes the nearest float of; so does Python, and
-        DuckDB not always."""
+    def _compare_with_float(self, left: exp.Expr, one: Term, op: str, right: exp.Expr, two: Term) -> Term:
+        """Postgres casts a numeric literal to the nearest float. So does Python; DuckDB does not always."""
         if one.column is None:
             left, one, op, right, two = right, two, MIRRORED[op], left, one
         if one.column is None or two.relation_numbers or one.sql_type.family == "numeric":
@@ -229,11 +247,11 @@ class ExpressionCompiler:
         if op not in _BOUND_OPS:
             return None
         if one.column is not None:
-            return self.bounded(one, _BOUND_OPS[op], (right,))
-        return self.bounded(two, _BOUND_OPS[MIRRORED[op]], (left,)) if two.column is not None else None
+            return self.derive_bound(one, _BOUND_OPS[op], (right,))
+        return self.derive_bound(two, _BOUND_OPS[MIRRORED[op]], (left,)) if two.column is not None else None
 
-    def bounded(self, column: Term, op: Op, constants: Sequence[exp.Expr]) -> tuple[int, Bound] | None:
-        """What a comparison of a column with constants tells about files."""
+    def derive_bound(self, column: Term, op: Op, constants: Sequence[exp.Expr]) -> tuple[int, Bound] | None:
+        """The bound on file statistics that a comparison of a column with constants implies."""
         values: list[object] = []
         for node in constants:
             text = self._text_of(node)
@@ -253,8 +271,8 @@ class ExpressionCompiler:
         if (computed := self.computed(node)) is not None:
             return computed.text
         match node:
-            case exp.Literal():
-                return str(node.this)
+            case exp.Literal() | exp.Cast() if is_typed_literal(node):
+                return literal_text(node)
             case exp.Neg() if isinstance(strip_parentheses(node.this), exp.Literal):
                 return "-" + str(strip_parentheses(node.this).this)
             case exp.Parameter():
@@ -263,7 +281,7 @@ class ExpressionCompiler:
         return None
 
     def _arithmetic(self, node: exp.Expr) -> Term:
-        first, second = self.any(node.this), self.any(node.expression)
+        first, second = self.term_or_literal(node.this), self.term_or_literal(node.expression)
         if isinstance(first, UntypedLiteral) or isinstance(second, UntypedLiteral):
             raise NotProvable("arithmetic with an untyped literal")
         one, two = first.sql_type, second.sql_type
@@ -279,7 +297,7 @@ class ExpressionCompiler:
 
 
 def split_conditions(node: exp.Expr) -> list[exp.Expr]:
-    """The parts of a condition that must all hold."""
+    """The conjuncts of a condition."""
     node = strip_parentheses(node)
     if isinstance(node, exp.And):
         return split_conditions(node.this) + split_conditions(node.expression)

@@ -1,4 +1,4 @@
-"""Functions and constructs that give the same bytes in both engines, each with its own rule."""
+"""Compile functions and constructs that give the same bytes in both engines, each by its own rule."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import reduce
 
 from sqlglot import exp
 
-from thermocline.gateway.sql.expressions.casts import cast_datetime, cast_timestamp
+from thermocline.gateway.sql.expressions.casts import canonical_type, cast_datetime, cast_timestamp
 from thermocline.gateway.sql.expressions.comparisons import check_comparable
 from thermocline.gateway.sql.expressions.constants import UntypedLiteral
 from thermocline.gateway.sql.expressions.expressions import CompileFunction, ExpressionCompiler
@@ -16,7 +16,6 @@ from thermocline.gateway.sql.expressions.sql_types import (
     BOOL,
     DATE,
     INT4,
-    INT8,
     TEXT,
     TIMESTAMP,
     TIMESTAMPTZ,
@@ -27,7 +26,7 @@ from thermocline.gateway.sql.expressions.sql_types import (
 )
 from thermocline.gateway.sql.expressions.terms import Term, compose_term
 from thermocline.gateway.sql.fragments import fill_template
-from thermocline.gateway.sql.syntax.syntax_tree import strip_parentheses
+from thermocline.gateway.sql.syntax.syntax_tree import literal_text, strip_parentheses
 from thermocline.gateway.sql.syntax.token_checks import EXTRACT_FIELDS, TRUNCATE_UNITS
 from thermocline.gateway.sql.values import NotProvable
 
@@ -69,20 +68,20 @@ def _between(expressions: ExpressionCompiler, node: exp.Expr) -> Term:
 
 def _in(expressions: ExpressionCompiler, node: exp.Expr) -> Term:
     if node.args.get("query") is not None:
-        among = expressions.queries.among(expressions.term(node.this), node.args["query"], expressions.names)
-        return compose_term(BOOL, "(NOT {})", among) if node.args.get("negate") else among
+        term = expressions.queries.in_subquery(expressions.term(node.this), node.args["query"], expressions.names)
+        return compose_term(BOOL, "(NOT {})", term) if node.args.get("negate") else term
     left = expressions.term(node.this)
     _check_list(expressions, left.sql_type, node.args["expressions"])
     parts = [expressions.condition(exp.EQ(this=node.this, expression=element)) for element in node.args["expressions"]]
     found = compose_term(BOOL, "(" + " OR ".join(["{}"] * len(parts)) + ")", *parts)
     if node.args.get("negate"):
         return compose_term(BOOL, "(NOT {})", found)
-    return replace(found, bound=expressions.bounded(left, "=", node.args["expressions"]) if left.column else None)
+    return replace(found, bound=expressions.derive_bound(left, "=", node.args["expressions"]) if left.column else None)
 
 
 def _check_list(expressions: ExpressionCompiler, sql_type: SqlType, elements: list[exp.Expr]) -> None:
-    """Postgres seeks one type for a whole list: a string beside a typed element may be read as that element's type."""
-    found = [expressions.any(element) for element in elements]
+    """Postgres resolves one type for a whole list, so a string may be parsed as the type of another element."""
+    found = [expressions.term_or_literal(element) for element in elements]
     if any(isinstance(part, UntypedLiteral) and part.text is not None for part in found) and any(
         not isinstance(part, UntypedLiteral) and part.sql_type.family != sql_type.family for part in found
     ):
@@ -90,8 +89,7 @@ def _check_list(expressions: ExpressionCompiler, sql_type: SqlType, elements: li
 
 
 def _like(expressions: ExpressionCompiler, node: exp.Expr) -> Term:
-    left, pattern = expressions.term(node.this), expressions.any(node.args["expression"])
-    text = pattern.text if isinstance(pattern, UntypedLiteral) else None
+    left, text = expressions.term(node.this), literal_text(node.args["expression"])
     if left.sql_type.family != "text" or text is None or "\\" in text:
         raise NotProvable("LIKE is followed for plain patterns only")
     term = compose_term(BOOL, "({} LIKE {})", left, expressions.term(node.args["expression"], expressions.setting.text))
@@ -133,11 +131,10 @@ def _nullif(expressions: ExpressionCompiler, node: exp.Expr) -> Term:
 
 
 def common_sql_type(expressions: ExpressionCompiler, nodes: list[exp.Expr]) -> SqlType:
-    """The one kind that all results have; numerics must show the same digits, integers take the widest.
-
-    A string among them is text: as a value of another type it is read by rules of its own, and shows digits of its own.
+    """The common type of all results: numerics must have one scale, integers take the widest type. A string is accepted
+    only as text: parsed as another type, it could show other digits.
     """
-    found = [expressions.any(node) for node in nodes]
+    found = [expressions.term_or_literal(node) for node in nodes]
     sql_types = [part.sql_type for part in found if not isinstance(part, UntypedLiteral)]
     if not sql_types:
         return expressions.setting.text
@@ -182,7 +179,7 @@ def _extract(expressions: ExpressionCompiler, node: exp.Expr) -> Term:
         raise NotProvable(f"EXTRACT of {part} is left to Postgres")
     _check_zone(expressions, inner.sql_type)
     moment = cast_timestamp(inner)
-    # Years before the first are counted differently: such a row sends the statement to Postgres.
+    # Years BC are counted differently: such a row sends the statement to Postgres.
     duckdb = fill_template(
         (
             f"CAST(CASE WHEN {{}} < TIMESTAMP '0001-01-01' THEN error('before year 1') ELSE extract({part} FROM "
@@ -203,13 +200,12 @@ def _truncate(expressions: ExpressionCompiler, node: exp.Expr) -> Term:
     term = compose_term(sql_type, "{}", inner, heap=f"date_trunc('{unit}', {{}})")
     make = "make_timestamptz" if sql_type is TIMESTAMPTZ else "make_timestamp"
     if unit in _EVEN_MICROS and inner.sql_type.family != "date":
-        # As days have no seams in UTC, cutting off a remainder is enough.
+        # UTC has no daylight saving time, so subtracting the remainder is enough.
         micros, size = fill_template("epoch_us({})", [inner.duckdb]), _EVEN_MICROS[unit]
         return replace(
             term, duckdb=fill_template(f"{make}({{}} - ((({{}} % {size}) + {size}) % {size}))", [micros, micros])
         )
-    # Compared with a constant, DuckDB rewrites its date_trunc and forgets that NULL is neither equal nor different; not
-    # within a call.
+    # DuckDB rewrites a comparison of date_trunc with a constant and ignores NULL; inside a call it does not.
     return replace(term, duckdb=fill_template(f"{make}(epoch_us(date_trunc('{unit}', {{}})))", [cast_timestamp(inner)]))
 
 
@@ -220,20 +216,14 @@ def _check_zone(expressions: ExpressionCompiler, sql_type: SqlType) -> None:
 
 def _cast(expressions: ExpressionCompiler, node: exp.Expr) -> Term:
     target = node.args["to"]
-    found = expressions.any(node.this)
-    sql_type = _CAST_TYPES.get(target.this)
-    if sql_type is None or target.expressions:
+    found = expressions.term_or_literal(node.this)
+    sql_type = canonical_type(target)
+    if sql_type is None or isinstance(found, UntypedLiteral):
         raise NotProvable(f"a cast to {target.sql(dialect='postgres')} is left to Postgres")
-    if isinstance(found, UntypedLiteral):
-        if found.text is not None and sql_type.family not in _CAST_LITERALS:
-            raise NotProvable(f"a string as {sql_type.family} is left to Postgres")
-        if sql_type.family == "numeric":
-            raise NotProvable("a numeric NULL")
-        return expressions.term(node.this, expressions.setting.text if sql_type.family == "text" else sql_type)
     source = found.sql_type
     if source.family == sql_type.family:
-        # A cast without digits of its own leaves a numeric's digits as they are.
-        return found.with_type(replace(source, oid=25)) if sql_type.family == "text" else found
+        # A cast without a type modifier keeps a numeric's scale.
+        return found.with_type(replace(source, oid=sql_type.oid)) if sql_type.family == "text" else found
     if source.is_integer and sql_type.is_integer:
         return _cast_to(found, sql_type)
     if source.is_integer and sql_type.family == "numeric":
@@ -252,22 +242,9 @@ def _cast(expressions: ExpressionCompiler, node: exp.Expr) -> Term:
                 duckdb=fill_template("CAST({} AS DATE)", [cast_timestamp(found)]),
             )
         return cast_datetime(found, sql_type)
-    if source.is_integer and sql_type.family == "text":
+    if source.is_integer and sql_type.oid == TEXT.oid:
         return compose_term(expressions.setting.text, "CAST({} AS VARCHAR)", found, heap="CAST({} AS text)")
     raise NotProvable(f"a cast from {source.family} to {sql_type.family} is left to Postgres")
-
-
-_CAST_TYPES: Mapping[exp.DType, SqlType] = {
-    exp.DType.INT: INT4,
-    exp.DType.BIGINT: INT8,
-    exp.DType.DECIMAL: numeric(1, 0),
-    exp.DType.TEXT: TEXT,
-    exp.DType.DATE: DATE,
-    exp.DType.TIMESTAMP: TIMESTAMP,
-    exp.DType.TIMESTAMPTZ: TIMESTAMPTZ,
-    exp.DType.BOOLEAN: BOOL,
-}
-_CAST_LITERALS = frozenset({"int4", "int8", "text", "date", "timestamp", "timestamptz", "bool"})
 
 
 def _length(expressions: ExpressionCompiler, node: exp.Expr) -> Term:
@@ -289,7 +266,8 @@ def _substring(expressions: ExpressionCompiler, node: exp.Expr) -> Term:
 
 
 def _is_count(node: exp.Expr) -> bool:
-    """A whole number as such: a string in its place may mean another function, as in `substring(x from 'pattern')`."""
+    """Whether the node is an integer literal. A string may select another function, as in `substring(x from
+    'pattern')`."""
     text = str(node.this)
     return isinstance(node, exp.Literal) and not node.is_string and text.isascii() and text.isdigit() and len(text) < 9
 

@@ -1,4 +1,4 @@
-"""Types as both engines have them: what a value is in Postgres, and how DuckDB holds it without losing anything."""
+"""SQL types in both engines: a type in Postgres, and the DuckDB type that holds its values exactly."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DEFAULT_COLLATION = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SqlType:
-    """A type. All values of a numeric type show the same number of digits after the point, as Postgres prints them.
+    """A type. All values of a numeric type have the same scale when Postgres prints them.
 
     `family` is the typname of the declared type, and `text` for varchar too. `is_c`: text is ordered by its bytes.
     `collation`: its OID in Postgres; constants have the database's own.
@@ -80,7 +80,8 @@ class SqlType:
 
     @property
     def has_equality(self) -> bool:
-        """Whether equal in DuckDB is equal in Postgres; zero has two signs in floats, and NaN hides from statistics."""
+        """Whether values that are equal in DuckDB are equal in Postgres. Not for floats: -0 equals 0, and statistics
+        omit NaN."""
         return self.declared.lake.order != "nan"
 
     @property
@@ -148,7 +149,8 @@ def integer_to_numeric(sql_type: SqlType) -> SqlType:
 
 
 def check_common_decimal(one: SqlType, two: SqlType) -> None:
-    """DuckDB compares two exact numbers in a decimal that holds both; where there is none it would take floats."""
+    """Raise unless a decimal holds both types: DuckDB compares exact numbers in a common decimal, and else as
+    floats."""
     first, second = integer_to_numeric(one), integer_to_numeric(two)
     scale = max(first.scale, second.scale)
     if max(first.precision - first.scale, second.precision - second.scale) + scale > MAX_PRECISION:
@@ -156,8 +158,8 @@ def check_common_decimal(one: SqlType, two: SqlType) -> None:
 
 
 def resolve_collation(one: SqlType, two: SqlType) -> SqlType:
-    """The first kind with the collation both have together: any other wins over the database's own, two others have
-    none for certain."""
+    """The first type with the collation of both: another collation wins over the database's default; two different
+    others have no common one."""
     if one.collation == two.collation or two.is_default:
         return one
     if not one.is_default:

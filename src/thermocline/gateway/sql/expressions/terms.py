@@ -1,4 +1,4 @@
-"""An expression in both dialects at once: for DuckDB, and for Postgres over one table's heap rows."""
+"""An expression in both dialects: for DuckDB, and for Postgres over one table's heap rows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Term:
 
 
 def compose_term(sql_type: SqlType, template: str, *parts: Term, heap: str | None = None) -> Term:
-    """An expression over others: `{}` in the template stands for each; `heap` is Postgres' spelling where it
+    """Compose a term from others: each `{}` of the template is one of them. `heap` is Postgres' template where it
     differs."""
     duckdb = fill_template(template, [part.duckdb for part in parts])
     spelled = sql.SQL(template if heap is None else heap)  # our own words
@@ -49,5 +49,5 @@ def compose_term(sql_type: SqlType, template: str, *parts: Term, heap: str | Non
     )
 
 
-def listed(terms: Sequence[Term]) -> Fragment:
+def select_list(terms: Sequence[Term]) -> Fragment:
     return fill_template(", ".join(["{}"] * len(terms)), [term.duckdb for term in terms])

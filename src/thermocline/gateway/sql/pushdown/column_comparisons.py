@@ -1,4 +1,4 @@
-"""Comparisons of a lake column with a constant or another column, as Postgres decides them."""
+"""Compare a lake column with a constant or another column, with Postgres' result."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _check_comparable(column: MappedColumn, op: str) -> None:
 
 
 def compare_column(column: MappedColumn, op: str, value: Value) -> Fragment:
-    """`column op value` as Postgres decides it."""
+    """`column op value`, with Postgres' result."""
     _check_comparable(column, op)
     if isinstance(value, Infinity):
         return render_truth(column, op in (("<", "<=", "<>") if value.positive else (">", ">=", "<>")))
@@ -40,12 +40,12 @@ def compare_column(column: MappedColumn, op: str, value: Value) -> Fragment:
 
 
 def render_truth(column: MappedColumn, truth: bool) -> Fragment:
-    """The same answer for every value, unknown for null."""
+    """The same result for every value, and NULL for NULL."""
     return Fragment(f"CASE WHEN {column.sql} IS NULL THEN NULL ELSE {'TRUE' if truth else 'FALSE'} END")
 
 
 def _compare_float(column: MappedColumn, op: str, value: float) -> Fragment:
-    # NaN is spelt out: Parquet's statistics leave it out, and DuckDB would skip row groups or drop the filter by them.
+    # NaN is tested explicitly: Parquet's statistics leave it out, and DuckDB would skip row groups or drop the filter.
     if math.isnan(value):
         if op in ("=", ">="):
             return Fragment(f"isnan({column.sql})")
@@ -78,7 +78,7 @@ def _compare_decimal(column: MappedColumn, op: str, value: Decimal) -> Fragment:
 
 
 def render_literal(column: MappedColumn, value: Value) -> Fragment:
-    """A value as DuckDB's value of the column's type."""
+    """A value as a DuckDB parameter of the column's type."""
     declared = LAKE_TYPES[column.field.kind]
     if isinstance(value, float | Decimal | Infinity):
         raise NotProvable(f"no {column.field.kind} literal")

@@ -1,7 +1,7 @@
-"""Conditions that DuckDB may evaluate because its answer is Postgres' answer, in three-valued logic too.
+"""Conditions that DuckDB evaluates exactly as Postgres does, three-valued logic included.
 
-A condition becomes a `Fragment`: text made only of our own words, columns named by field id, and every value a typed
-parameter. Whatever is not on this list raises `NotProvable`.
+A condition becomes a `Fragment`: fixed text, columns named by field id, and every value a typed parameter. Anything
+else raises `NotProvable`.
 """
 
 from __future__ import annotations
@@ -114,8 +114,10 @@ def _compile_any(column: MappedColumn | None, constants: Sequence[Constant | Non
             render_literal(column, value) if simple else compare_column(column, "=", value)
         )
     if plain:
-        listed = Fragment(", ".join(part.text for part in plain), tuple(p for part in plain for p in part.parameters))
-        parts.append(wrap_fragment(f"{column.sql} IN ", listed))
+        select_list = Fragment(
+            ", ".join(part.text for part in plain), tuple(p for part in plain for p in part.parameters)
+        )
+        parts.append(wrap_fragment(f"{column.sql} IN ", select_list))
     return join_fragments(" OR ", parts)
 
 

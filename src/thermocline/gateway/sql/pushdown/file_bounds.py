@@ -15,7 +15,7 @@ from thermocline.lake.read.scan import Bound, BoundValue, Op
 
 
 def derive_bound(node: exp.Expr, scope: Operands) -> Bound | None:
-    """What a provable conjunct tells about files, or `None` when it tells nothing."""
+    """The bound on file statistics that a provable conjunct implies, or `None`."""
     node = strip_parentheses(node)
     if isinstance(node, exp.Is) and isinstance(strip_parentheses(node.expression), exp.Null):
         column = scope.column(node.this)

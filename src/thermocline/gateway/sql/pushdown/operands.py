@@ -30,14 +30,14 @@ _CONSTANT_TYPES: dict[exp.DType, ConstantType] = {
 
 
 class Operands:
-    """What names and parameters mean in one statement."""
+    """Resolves the columns and parameters of one statement."""
 
     def __init__(self, column: Callable[[exp.Column], MappedColumn], parameters: Sequence[Constant]) -> None:
         self._column = column
         self._parameters = parameters
 
     def column(self, node: exp.Expr) -> MappedColumn | None:
-        """The column an operand is, or `None` when it is something else. `name::text` on a text column is the
+        """The column that an operand is, or `None`. `name::text` on a text column is the
         column."""
         node = strip_parentheses(node)
         inner = strip_parentheses(node.this) if isinstance(node, exp.Cast) else None
@@ -53,7 +53,7 @@ class Operands:
         return self._column(node) if isinstance(node, exp.Column) else None
 
     def constant(self, node: exp.Expr) -> Constant | None:
-        """The constant an operand is, or `None`."""
+        """The constant that an operand is, or `None`."""
         node = strip_parentheses(node)
         match node:
             case exp.Null():
@@ -103,5 +103,5 @@ class Operands:
 
 
 def constant_type(kind: exp.DataType) -> ConstantType | None:
-    """What a cast makes of a constant; a length or precision would change the value, so it is not followed."""
+    """The type of a cast constant. A cast with a length or precision may change the value, so it is not provable."""
     return None if kind.expressions else _CONSTANT_TYPES.get(kind.this)

@@ -1,6 +1,6 @@
-"""The vocabulary: every kind of node, with every attribute, that a statement may contain and still be judged provable.
+"""The nodes and attributes that a statement may contain to be provable.
 
-A parser may say more about a node than we read of it. What we do not read must not be there, so each node is held
+The parser may set attributes that the compiler does not read. Such attributes must be absent, so each node is checked
 against this list.
 """
 
@@ -53,20 +53,22 @@ _STATEMENTS: Mapping[type[exp.Expr], frozenset[str]] = {
 
 
 def check_condition_nodes(node: exp.Expr) -> None:
-    """Raises `NotProvable` when a condition says anything that is not read."""
+    """Raise `NotProvable` for a node or attribute of a condition that is not compiled."""
     _check(node, _CONDITIONS)
 
 
 def check_statement_nodes(tree: exp.Select) -> None:
-    """Raises `NotProvable` when a statement says anything that is not read."""
+    """Raise `NotProvable` for a node or attribute of a statement that is not compiled."""
     _check(tree, _STATEMENTS)
 
 
-def _check(root: exp.Expr, known: Mapping[type[exp.Expr], frozenset[str]]) -> None:
+def _check(root: exp.Expr, allowed_nodes: Mapping[type[exp.Expr], frozenset[str]]) -> None:
     for node in root.walk():
-        allowed = known.get(type(node))
+        allowed = allowed_nodes.get(type(node))
         if allowed is None:
             raise NotProvable(f"{type(node).__name__} is left to Postgres")
-        said = {name for name, value in node.args.items() if value not in (None, False, [])}
-        if not said <= allowed:
-            raise NotProvable(f"{type(node).__name__} with {', '.join(sorted(said - allowed))} is left to Postgres")
+        attributes = {name for name, value in node.args.items() if value not in (None, False, [])}
+        if not attributes <= allowed:
+            raise NotProvable(
+                f"{type(node).__name__} with {', '.join(sorted(attributes - allowed))} is left to Postgres"
+            )

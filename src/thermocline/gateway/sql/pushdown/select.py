@@ -1,14 +1,12 @@
-"""What becomes of a SELECT: run by DuckDB when every part of it is known to give Postgres' bytes, else evaluated by
-Postgres itself.
+"""Plan a SELECT: DuckDB runs it when every part is known to give Postgres' bytes, else Postgres evaluates it.
 
-Pure: a statement, its parameters and the facts of its tables in; a `LakeQuery` or a `PostgresQuery` out.
+Pure: a statement, its parameters and its tables in; a `LakeQuery` or a `PostgresQuery` out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import sqlglot
 from sqlglot import exp
@@ -23,23 +21,30 @@ from thermocline.gateway.sql.pushdown.conditions import compile_condition
 from thermocline.gateway.sql.pushdown.file_bounds import derive_bound
 from thermocline.gateway.sql.pushdown.operands import Operands
 from thermocline.gateway.sql.pushdown.pushdown_nodes import check_condition_nodes, check_statement_nodes
-from thermocline.gateway.sql.syntax.syntax_tree import fold_identifier, split_conjuncts, strip_parentheses
+from thermocline.gateway.sql.syntax.syntax_tree import (
+    TREE_BYTES_PER_CHARACTER,
+    TREES_BYTES,
+    fold_identifier,
+    split_conjuncts,
+    strip_parentheses,
+)
 from thermocline.gateway.sql.table_scan import TableScan
 from thermocline.gateway.sql.values import Constant, NotProvable, parse_int
 from thermocline.gateway.wire.messages import Field
 from thermocline.lake.read.scan import Bound
+from thermocline.runtime.memory.bounded_cache import cached_by_text
 
 ReadTable = Callable[[TableName], MappedTable]
 
 NOT_COMPILED = (NotProvable, RecursionError, ValueError, ArithmeticError)
-"""What reading a condition may end in: too deep, or with more digits than Python reads; Postgres then evaluates it."""
+"""Errors of a condition that is nested too deeply or has too many digits for Python; Postgres then evaluates it."""
 _ORDERED_KINDS = frozenset(kind for kind in POSTGRES_TYPES if LAKE_TYPES[kind].order != "nan")
 _MIN_MAX_KINDS = frozenset(declared.lake.name for declared in COLUMN_TYPES.values() if declared.axis is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """One column of the answer."""
+    """One column of the result."""
 
     fragment: Fragment
     field: Field
@@ -48,7 +53,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LakeQuery:
-    """A statement that DuckDB answers exactly."""
+    """A statement that DuckDB runs exactly."""
 
     scan: TableScan
     outputs: tuple[Output, ...]
@@ -67,9 +72,9 @@ class PostgresQuery:
     reason: str
 
 
-@lru_cache(maxsize=2048)
+@cached_by_text(max_bytes=TREES_BYTES, bytes_per_character=TREE_BYTES_PER_CHARACTER)
 def parse_select(sql: str) -> exp.Select:
-    """The statement's tree; never changed by anyone, so it may be shared."""
+    """The statement's tree. It is cached, so callers must not change it."""
     try:
         tree = sqlglot.parse_one(sql, dialect="postgres")
     except (SqlglotError, RecursionError) as bad:
@@ -96,17 +101,17 @@ def _table_name(table: exp.Table) -> TableName:
 def plan_select(
     sql: str,
     parameters: Sequence[Constant],
-    parse_probe_row: ReadTable,
+    read_table: ReadTable,
     *,
     default_snapshot: Callable[[TableName], int | None] | None = None,
 ) -> LakeQuery | PostgresQuery:
-    """Who answers, and with what. `default_snapshot` is for ANALYZE and EXPLAIN alone, which cannot name a
+    """Decide who runs the statement, and plan it. `default_snapshot` is for ANALYZE and EXPLAIN, which cannot name a
     snapshot."""
     tree = parse_select(sql)
     tables = list(tree.find_all(exp.Table))
     if not tables:
         raise StatementRefused("The statement reads no lake table.")
-    mapped_table = {id(table): parse_probe_row(_table_name(table)) for table in tables}
+    mapped_table = {id(table): read_table(_table_name(table)) for table in tables}
     scans = tuple(_plan_table(table, mapped_table[id(table)], parameters, default_snapshot) for table in tables)
     try:
         if len(tables) != 1:
@@ -120,13 +125,15 @@ def _scope(
     table: exp.Table, mapped_table: MappedTable, parameters: Sequence[Constant], *, qualified_only: bool
 ) -> Operands:
     alias = table.args.get("alias")
-    known_as = fold_identifier(alias.this) if alias and alias.this else fold_identifier(table.this)
+    qualifier_name = fold_identifier(alias.this) if alias and alias.this else fold_identifier(table.this)
 
     def column(node: exp.Column) -> MappedColumn:
         qualifier = node.args.get("table")
         if node.args.get("db") or not isinstance(node.this, exp.Identifier):
             raise NotProvable("qualified column")
-        if (qualifier is None and qualified_only) or (qualifier is not None and fold_identifier(qualifier) != known_as):
+        if (qualifier is None and qualified_only) or (
+            qualifier is not None and fold_identifier(qualifier) != qualifier_name
+        ):
             raise NotProvable("column of another table")
         name = fold_identifier(node.this)
         if name not in mapped_table.columns:
@@ -151,8 +158,8 @@ def _plan_table(
     bounds: list[Bound] = []
     snapshots: list[int | None] = []
     for part in _strict_conjuncts(select, table):
-        said, snapshot_id = _snapshot(part, table, scope, alone=alone)
-        if said:
+        is_snapshot, snapshot_id = _snapshot(part, table, scope, alone=alone)
+        if is_snapshot:
             snapshots.append(snapshot_id)
             continue
         try:
@@ -189,22 +196,20 @@ def _place(table: exp.Table) -> tuple[int, int]:
 
 
 def _strict_conjuncts(select: exp.Select, table: exp.Table) -> list[exp.Expr]:
-    """Conditions that every row of the table must meet to matter: WHERE, and ON of joins that do not preserve the
-    table's rows."""
+    """Conditions that rows of the table must satisfy to affect the result: WHERE, and ON of joins that do not preserve
+    the table's rows."""
     where = select.args.get("where")
     found = split_conjuncts(where.this) if where else []
     tables = list(select.find_all(exp.Table))
     if len(tables) > 1:
-        # IS NULL holds for rows an outer join made up, so only comparisons may be applied before the join.
+        # IS NULL is true for rows that an outer join null-extends, so only comparisons may be applied before the join.
         found = [
             part for part in found if not isinstance(part, exp.Is | exp.Not | exp.NullSafeEQ | exp.NullSafeNEQ | exp.Or)
         ]
-    for join_fragments in select.find_all(exp.Join):
-        condition = join_fragments.args.get("on")
-        inner = not join_fragments.side and join_fragments.kind in ("", "INNER", "CROSS")
-        right_of_left = join_fragments.side == "LEFT" and any(
-            node is table for node in join_fragments.this.find_all(exp.Table)
-        )
+    for join in select.find_all(exp.Join):
+        condition = join.args.get("on")
+        inner = not join.side and join.kind in ("", "INNER", "CROSS")
+        right_of_left = join.side == "LEFT" and any(node is table for node in join.this.find_all(exp.Table))
         if condition and (inner or right_of_left):
             strict = [
                 part
@@ -216,7 +221,7 @@ def _strict_conjuncts(select: exp.Select, table: exp.Table) -> list[exp.Expr]:
 
 
 def _snapshot(part: exp.Expr, table: exp.Table, scope: Operands, *, alone: bool) -> tuple[bool, int | None]:
-    """Whether a conjunct says the table's snapshot, and which; null means none at all."""
+    """Whether a conjunct names the table's snapshot, and which; NULL selects no snapshot."""
     part = strip_parentheses(part)
     if not isinstance(part, exp.EQ):
         return False, None
@@ -225,7 +230,7 @@ def _snapshot(part: exp.Expr, table: exp.Table, scope: Operands, *, alone: bool)
         if (
             not isinstance(named, exp.Column)
             or fold_identifier(named.this) != SNAPSHOT_COLUMN
-            or not _belongs(named, table, alone=alone)
+            or not _is_column_of(named, table, alone=alone)
         ):
             continue
         try:
@@ -237,7 +242,7 @@ def _snapshot(part: exp.Expr, table: exp.Table, scope: Operands, *, alone: bool)
     return False, None
 
 
-def _belongs(column: exp.Column, table: exp.Table, *, alone: bool) -> bool:
+def _is_column_of(column: exp.Column, table: exp.Table, *, alone: bool) -> bool:
     qualifier, alias = column.args.get("table"), table.args.get("alias")
     if qualifier is None:
         return alone
@@ -253,7 +258,7 @@ def _plan_lake_query(tree: exp.Select, table: exp.Table, scan: TableScan, parame
     for part in split_conjuncts(where.this) if where else []:
         if not _snapshot(part, table, scope, alone=True)[0]:
             compile_condition(part, scope)
-    is_aggregate = any(isinstance(strip_parentheses(_unaliased(node)), exp.AggFunc) for node in tree.expressions)
+    is_aggregate = any(isinstance(strip_parentheses(_strip_alias(node)), exp.AggFunc) for node in tree.expressions)
     outputs = tuple(_output(node, table, scan, scope, is_aggregate=is_aggregate) for node in tree.expressions)
     order = tree.args.get("order")
     if is_aggregate and (order or tree.args.get("limit") or tree.args.get("offset")):
@@ -268,13 +273,13 @@ def _plan_lake_query(tree: exp.Select, table: exp.Table, scan: TableScan, parame
     )
 
 
-def _unaliased(node: exp.Expr) -> exp.Expr:
+def _strip_alias(node: exp.Expr) -> exp.Expr:
     return node.this if isinstance(node, exp.Alias) else node
 
 
 def _output(node: exp.Expr, table: exp.Table, scan: TableScan, scope: Operands, *, is_aggregate: bool) -> Output:
     name = fold_identifier(node.args["alias"]) if isinstance(node, exp.Alias) else None
-    node = strip_parentheses(_unaliased(node))
+    node = strip_parentheses(_strip_alias(node))
     if is_aggregate:
         return _aggregate(node, name, scope)
     if isinstance(node, exp.Null):
@@ -284,7 +289,7 @@ def _output(node: exp.Expr, table: exp.Table, scan: TableScan, scope: Operands, 
     if (
         isinstance(node.this, exp.Identifier)
         and fold_identifier(node.this) == SNAPSHOT_COLUMN
-        and _belongs(node, table, alone=True)
+        and _is_column_of(node, table, alone=True)
     ):
         field = Field(name=name or SNAPSHOT_COLUMN, type_oid=20, type_size=8)
         return Output(fragment=Fragment("CAST(? AS BIGINT)", (scan.snapshot_id or 0,)), field=field)
@@ -295,7 +300,7 @@ def _output(node: exp.Expr, table: exp.Table, scan: TableScan, scope: Operands, 
 
 
 def field_of(column: MappedColumn, name: str | None = None) -> Field:
-    """The column as a result column."""
+    """The column as a field of a RowDescription."""
     declared = COLUMN_TYPES_BY_OID.get(column.type_oid)
     size = declared.size if declared is not None else -1
     return Field(name=name or column.name, type_oid=column.type_oid, type_size=size, type_modifier=column.type_modifier)

@@ -1,8 +1,8 @@
-"""Statements whose last step only Postgres does exactly: averages, divisions, orders under other collations.
+"""The final step of statements that only Postgres computes exactly: averages, divisions, orders under other collations.
 
-DuckDB groups; the few groups go to Postgres as arrays, on the client's own connection, and the rest of the statement
-runs over them there: with the role, time zone and collations of the session, and in the format the client asked for.
-The rest is cut from the client's own text, with columns of the groups in the places of what was grouped.
+DuckDB computes the groups. They are sent to Postgres as arrays, on the client's own connection, and the rest of the
+statement runs over them there: with the role, time zone and collations of the session, in the client's result format.
+The rest is the canonical text, in which grouped expressions and aggregates are replaced by columns of the groups.
 """
 
 from __future__ import annotations
@@ -23,25 +23,24 @@ from thermocline.gateway.sql.query.grouping import (
     aggregates_in,
     call_of,
     find_output,
-    output_name,
 )
 from thermocline.gateway.sql.query.scope import Scope
 from thermocline.gateway.sql.query.selects import CompiledQuery, QueryCompiler
 from thermocline.gateway.sql.syntax.parsing import Span, find_span, source_text
-from thermocline.gateway.sql.syntax.syntax_tree import fold_identifier, strip_parentheses
+from thermocline.gateway.sql.syntax.syntax_tree import fold_identifier
 from thermocline.gateway.sql.values import NotProvable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinalStep:
-    """The last step: a statement for Postgres, and the kinds of the arrays it takes."""
+    """The final step: a statement for Postgres, and the types of its array parameters."""
 
     sql: str
     sql_types: tuple[SqlType, ...]
 
 
 def plan_final_step(compiler: QueryCompiler, node: exp.Expr) -> tuple[CompiledQuery, FinalStep]:
-    """The groups as DuckDB computes them, and what Postgres makes of them."""
+    """Plan the groups that DuckDB computes, and the statement that Postgres runs over them."""
     if not isinstance(node, exp.Select) or node.args.get("distinct") is not None:
         raise NotProvable("only the end of a GROUP BY is left to Postgres")
     scope = Scope(None)
@@ -49,28 +48,28 @@ def plan_final_step(compiler: QueryCompiler, node: exp.Expr) -> tuple[CompiledQu
         compiler.ctes[fold_identifier(cte.args["alias"].this)] = compiler.query(cte.this)
     source = compiler.compile_from(node, scope)
     averages = [part for part in aggregates_in(node) if isinstance(call_of(part), exp.Avg)]
-    more = [made for part in averages for made in _parts_of_average(part)]
+    more = [call for part in averages for call in _parts_of_average(part)]
     group_by = compiler.compile_group_by(node, scope, source, top=True, more=more)
     if group_by is None:
         raise NotProvable("only the end of a GROUP BY is left to Postgres")
     if any(sql_type.family == "text" and not sql_type.is_default for sql_type in group_by.sql_types):
         raise NotProvable("text under a collation of its own is left to Postgres")
     compiler.group_by = group_by
-    query, having, limited = _reduced(compiler, node, group_by)
+    query, having, limited = _reduce_groups(compiler, node, group_by)
     columns = ", ".join(group_by.names)
     arrays = ", ".join(
         f"pg_catalog.unnest(${at + 1}::pg_catalog.{sql_type.family}[])"
         for at, sql_type in enumerate(group_by.sql_types)
     )
-    rest = _FinalStepRenderer(compiler, group_by).of(node, having=having, limited=limited)
+    rest = _FinalStepRenderer(compiler, group_by).render(node, having=having, limited=limited)
     text = f"WITH {GROUPS_NAME}({columns}) AS (SELECT * FROM ROWS FROM ({arrays})) {rest}"  # noqa: S608  # our words and the statement's own
     return query, FinalStep(sql=text, sql_types=group_by.sql_types)
 
 
-def _reduced(compiler: QueryCompiler, node: exp.Select, group_by: GroupBy) -> tuple[CompiledQuery, bool, bool]:
-    """The groups, fewer of them where HAVING, ORDER BY and LIMIT can be followed; and which of these Postgres need not
-    repeat."""
-    expressions = ExpressionCompiler(GroupedNames(group_by, None), compiler.reading, group_by.replaced())
+def _reduce_groups(compiler: QueryCompiler, node: exp.Select, group_by: GroupBy) -> tuple[CompiledQuery, bool, bool]:
+    """The groups, reduced by HAVING, ORDER BY and LIMIT where DuckDB can apply them; whether Postgres has to apply
+    HAVING, and whether LIMIT was applied."""
+    expressions = ExpressionCompiler(GroupedNames(group_by, None), compiler.context, group_by.grouped_terms())
     source, having, tail = Fragment(GROUPS_NAME), False, Fragment("")
     if node.args.get("having") is not None:
         try:
@@ -84,20 +83,17 @@ def _reduced(compiler: QueryCompiler, node: exp.Select, group_by: GroupBy) -> tu
         and (keys := _sort_keys(compiler, node, expressions)) is not None
     ):
         tail, limited = fill_template(" ORDER BY {}{}", [keys, compiler.tail(node, ())]), True
-    listed = Fragment(", ".join(f"{GROUPS_NAME}.{name} AS o{at}" for at, name in enumerate(group_by.names)))
-    duckdb = fill_template("SELECT {} FROM {}{}", [listed, source, tail])
+    select_list = Fragment(", ".join(f"{GROUPS_NAME}.{name} AS o{at}" for at, name in enumerate(group_by.names)))
+    duckdb = fill_template("SELECT {} FROM {}{}", [select_list, source, tail])
     return CompiledQuery(duckdb=duckdb, names=group_by.names, sql_types=group_by.sql_types), having, limited
 
 
 def _sort_keys(compiler: QueryCompiler, node: exp.Select, expressions: ExpressionCompiler) -> Fragment | None:
-    """The statement's order, or `None` when DuckDB cannot follow it."""
-    names = [output_name(part) for part in node.expressions]
+    """The statement's sort keys, or `None` when DuckDB cannot sort by them."""
     keys: list[Fragment] = []
     for part in node.args["order"].expressions if node.args.get("order") is not None else ():
-        at = find_output(strip_parentheses(part.this), names)
-        wanted = node.expressions[at] if at is not None else part.this
         try:
-            term = expressions.term(wanted.this if isinstance(wanted, exp.Alias) else wanted)
+            term = expressions.term(part.this)
         except NotProvable:
             return None
         if not term.sql_type.has_order:
@@ -108,15 +104,15 @@ def _sort_keys(compiler: QueryCompiler, node: exp.Select, expressions: Expressio
 
 
 class _FinalStepRenderer:
-    """The statement over the groups."""
+    """Renders the statement over the groups."""
 
     def __init__(self, compiler: QueryCompiler, group_by: GroupBy) -> None:
         self._compiler = compiler
         self._group_by = group_by
         self._grouped = GroupedNames(group_by, None)
-        self._known = list(zip((*group_by.group_nodes, *group_by.nodes), group_by.names, strict=True))
+        self._group_columns = list(zip((*group_by.group_nodes, *group_by.nodes), group_by.names, strict=True))
 
-    def of(self, node: exp.Select, *, having: bool, limited: bool) -> str:
+    def render(self, node: exp.Select, *, having: bool, limited: bool) -> str:
         outputs = [self._over_groups(part.this if isinstance(part, exp.Alias) else part) for part in node.expressions]
         words = [f"SELECT {', '.join(outputs)} FROM {GROUPS_NAME}"]  # noqa: S608  # the statement's own words
         if having:
@@ -129,12 +125,11 @@ class _FinalStepRenderer:
         return " ".join(words)
 
     def _key(self, part: exp.Expr, node: exp.Select) -> str:
-        names = [output_name(output) for output in node.expressions]
-        at = find_output(strip_parentheses(part.this), names)
+        at = find_output(part.this, node.expressions)
         return direction(part).replace("{}", str(at + 1) if at is not None else self._over_groups(part.this))
 
     def _over_groups(self, node: exp.Expr) -> str:
-        """The expression in the client's own words, except for what stands in the groups."""
+        """The expression in the canonical text, with columns of the groups in it."""
         text = self._compiler.setting.sql
         source_text(text, node)
         at, end = _span(node)
@@ -145,14 +140,14 @@ class _FinalStepRenderer:
         return "".join([*words, text[at:end]])
 
     def _replacements(self, node: exp.Expr) -> list[tuple[Span, str]]:
-        if (replacement := self._replaced(node)) is not None:
+        if (replacement := self._replace(node)) is not None:
             source_text(self._compiler.setting.sql, node)
             return [(_span(node), replacement)]
         return [found for child in node.iter_expressions() for found in self._replacements(child)]
 
-    def _replaced(self, node: exp.Expr) -> str | None:
-        for known, name in self._known:
-            if node == known:
+    def _replace(self, node: exp.Expr) -> str | None:
+        for group_node, name in self._group_columns:
+            if node == group_node:
                 return f"{GROUPS_NAME}.{name}"
         if isinstance(call_of(node), exp.Avg):
             return self._average(node)
@@ -165,19 +160,21 @@ class _FinalStepRenderer:
         return None
 
     def _average(self, node: exp.Expr) -> str:
-        total, count = (f"{GROUPS_NAME}.{self._group_by.names[self._at(part)]}" for part in _parts_of_average(node))
+        total, count = (
+            f"{GROUPS_NAME}.{self._group_by.names[self._aggregate_index(part)]}" for part in _parts_of_average(node)
+        )
         return f"(CASE WHEN {count} > 0 THEN {total}::pg_catalog.numeric / {count} END)"
 
-    def _at(self, node: exp.Expr) -> int:
+    def _aggregate_index(self, node: exp.Expr) -> int:
         return len(self._group_by.groups) + self._group_by.nodes.index(node)
 
     def _parameter(self, node: exp.Parameter) -> str:
         at = int(str(node.this.this)) - 1
-        typed_constant = self._compiler.setting.parameters[at]
-        sql_type = sql_type_of_oid(typed_constant.oid)
-        if sql_type is None or typed_constant.text is None:
+        parameter = self._compiler.setting.parameters[at]
+        sql_type = sql_type_of_oid(parameter.oid)
+        if sql_type is None or parameter.text is None:
             raise NotProvable("a parameter at the end of a GROUP BY")
-        return f"({sql.Literal(typed_constant.text).as_string(None)}::pg_catalog.{sql_type.family})"
+        return f"({sql.Literal(parameter.text).as_string(None)}::pg_catalog.{sql_type.family})"
 
 
 def _span(node: exp.Expr) -> Span:
@@ -188,7 +185,7 @@ def _span(node: exp.Expr) -> Span:
 
 
 def _parts_of_average(node: exp.Expr) -> tuple[exp.Expr, exp.Expr]:
-    """The sum and the count that an average is made of."""
+    """The sum and the count of an average."""
     call = call_of(node)
     total, count = exp.Sum(this=call.this.copy()), exp.Count(this=call.this.copy(), big_int=True)
     if not isinstance(node, exp.Filter):

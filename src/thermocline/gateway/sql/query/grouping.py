@@ -1,8 +1,8 @@
-"""The GROUP BY of a SELECT: its groups and aggregates, and what the statement's own expressions are over them."""
+"""The GROUP BY of a SELECT: its groups and aggregates, and the terms of the statement's expressions over them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -17,53 +17,13 @@ from thermocline.gateway.sql.syntax.syntax_tree import fold_identifier, strip_pa
 from thermocline.gateway.sql.values import NotProvable
 
 UNNAMED = "?column?"
-_UNNAMED = (
-    exp.Add,
-    exp.Sub,
-    exp.Mul,
-    exp.Div,
-    exp.Mod,
-    exp.DPipe,
-    exp.EQ,
-    exp.NEQ,
-    exp.LT,
-    exp.LTE,
-    exp.GT,
-    exp.GTE,
-    exp.And,
-    exp.Or,
-    exp.Not,
-    exp.Literal,
-    exp.Null,
-    exp.Is,
-    exp.In,
-    exp.Between,
-    exp.Like,
-)
-_DEFAULT_NAMES: Mapping[type[exp.Expr], str] = {
-    exp.Count: "count",
-    exp.Sum: "sum",
-    exp.Avg: "avg",
-    exp.Min: "min",
-    exp.Max: "max",
-    exp.LogicalAnd: "bool_and",
-    exp.LogicalOr: "bool_or",
-    exp.RowNumber: "row_number",
-    exp.Rank: "rank",
-    exp.DenseRank: "dense_rank",
-    exp.Coalesce: "coalesce",
-    exp.Nullif: "nullif",
-    exp.Extract: "extract",
-    exp.TimestampTrunc: "date_trunc",
-}
-
 GROUPS_NAME = "k"
-"""The name of the outermost GROUP BY among the sources of a statement."""
+"""The name of the outermost GROUP BY in the WITH list of a statement."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FromClause:
-    """FROM and WHERE of a SELECT; all of the conditions must hold."""
+    """FROM and WHERE of a SELECT; the conditions are conjuncts."""
 
     tables: Fragment
     conditions: tuple[Term, ...] = ()
@@ -73,7 +33,7 @@ class FromClause:
         return self.where(self.conditions)
 
     def where(self, conditions: Sequence[Term]) -> Fragment:
-        """The rows for which these of the conditions hold."""
+        """FROM with only these conditions."""
         if not conditions:
             return self.tables
         return fill_template(
@@ -83,7 +43,7 @@ class FromClause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupBy:
-    """A GROUP BY: the groups and aggregates over its rows, and what they stand for in the statement."""
+    """A GROUP BY: its groups and aggregates, and the nodes of the statement that they compute."""
 
     name: str
     scope: Scope
@@ -95,12 +55,12 @@ class GroupBy:
 
     @property
     def duckdb(self) -> Fragment:
-        return self.over(self.source.duckdb)
+        return self.over_rows(self.source.duckdb)
 
-    def over(self, rows: Fragment) -> Fragment:
-        """The groups of these rows."""
-        listed = [term.duckdb for term in self.groups] + [made.duckdb for made in self.aggregates]
-        return grouped(listed, self.names, rows, len(self.groups))
+    def over_rows(self, rows: Fragment) -> Fragment:
+        """The GROUP BY over these rows."""
+        select_list = [term.duckdb for term in self.groups] + [aggregate.duckdb for aggregate in self.aggregates]
+        return render_group_by(select_list, self.names, rows, len(self.groups))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -108,10 +68,10 @@ class GroupBy:
 
     @property
     def sql_types(self) -> tuple[SqlType, ...]:
-        return tuple(term.sql_type for term in self.groups) + tuple(made.sql_type for made in self.aggregates)
+        return tuple(term.sql_type for term in self.groups) + tuple(aggregate.sql_type for aggregate in self.aggregates)
 
-    def replaced(self) -> list[tuple[exp.Expr, Term]]:
-        """The statement's own expressions, as columns of the core."""
+    def grouped_terms(self) -> list[tuple[exp.Expr, Term]]:
+        """The nodes of the statement, each with its term: a column of the groups."""
         return [
             (
                 node,
@@ -126,24 +86,26 @@ class GroupBy:
         ]
 
 
-def grouped(listed: Sequence[Fragment], names: Sequence[str], source: Fragment, groups: int) -> Fragment:
-    """SELECT … GROUP BY the first so many columns."""
-    outputs = fill_template(", ".join(f"{{}} AS {name}" for name in names) or "1", listed)
+def render_group_by(select_list: Sequence[Fragment], names: Sequence[str], source: Fragment, groups: int) -> Fragment:
+    """SELECT … GROUP BY the first `groups` columns."""
+    outputs = fill_template(", ".join(f"{{}} AS {name}" for name in names) or "1", select_list)
     tail = Fragment(" GROUP BY " + ", ".join(str(at + 1) for at in range(groups)) if groups else "")
     return fill_template("SELECT {} FROM {}{}", [outputs, source, tail])
 
 
 class GroupedNames:
-    """Names behind a GROUP BY: its columns, and those of the queries around."""
+    """Resolves column names after a GROUP BY: only grouped columns, and those of outer queries."""
 
     def __init__(self, group_by: GroupBy, outer: NameResolver | None) -> None:
         self._group_by = group_by
         self._outer = outer
-        self._known = {term.duckdb.text: at for at, term in enumerate(group_by.groups) if term.column is not None}
+        self._grouped_columns = {
+            term.duckdb.text: at for at, term in enumerate(group_by.groups) if term.column is not None
+        }
 
     def column(self, node: exp.Column) -> Term:
         term = self._group_by.scope.column(node)
-        at = self._known.get(term.duckdb.text)
+        at = self._grouped_columns.get(term.duckdb.text)
         if at is None:
             raise NotProvable("a column that is not grouped by")
         return Term(
@@ -161,12 +123,12 @@ class GroupedNames:
 
 
 def call_of(node: exp.Expr) -> exp.Expr:
-    """The aggregate within its FILTER."""
+    """The aggregate call, without its FILTER."""
     return node.this if isinstance(node, exp.Filter) else node
 
 
 def aggregate_places(node: exp.Select) -> list[exp.Expr]:
-    """The parts of a SELECT in which aggregates may stand."""
+    """The parts of a SELECT that may contain aggregates."""
     parts = list(node.expressions)
     for word in ("having", "order"):
         if node.args.get(word) is not None:
@@ -190,47 +152,29 @@ def aggregates_in(node: exp.Select) -> list[exp.Expr]:
     return found
 
 
-def output_name(node: exp.Expr) -> str | None:
-    """The name of an output as Postgres gives it, or `None` where its rules are not followed."""
+def output_name(node: exp.Expr) -> str:
+    """The name of an output column. In the canonical form every name is written, except a column's own and
+    `?column?`."""
     if isinstance(node, exp.Alias):
-        alias = node.args["alias"]
-        return fold_identifier(alias) if isinstance(alias, exp.Identifier) else None
+        return fold_identifier(node.args["alias"])
     node = strip_parentheses(node)
-    if isinstance(node, exp.Column):
-        return fold_identifier(node.this) if isinstance(node.this, exp.Identifier) else None
-    if isinstance(node, exp.Window | exp.Filter):
-        node = call_of(node.this)
-    return UNNAMED if isinstance(node, _UNNAMED) else _DEFAULT_NAMES.get(type(node))
+    return fold_identifier(node.this) if isinstance(node, exp.Column) else UNNAMED
 
 
-def find_output(node: exp.Expr, names: Sequence[str | None]) -> int | None:
-    """Which output a sort key is: by number, or by a bare name."""
-    if isinstance(node, exp.Literal) and not node.is_string:
-        at = int(str(node.this)) - 1
-        if not 0 <= at < len(names):
-            raise NotProvable("a sort key out of range")
-        return at
-    if isinstance(node, exp.Column) and node.args.get("table") is None and isinstance(node.this, exp.Identifier):
-        name = fold_identifier(node.this)
-        if list(names).count(name) > 1:
-            raise NotProvable("two outputs of one name")
-        if name not in names and None in names:
-            raise NotProvable("an output may have this name")
-        return list(names).index(name) if name in names else None
+def find_output(node: exp.Expr, outputs: Sequence[exp.Expr]) -> int | None:
+    """The output that a sort key refers to. In the canonical form it is the output's own expression; only a UNION is
+    sorted by numbers."""
+    key = strip_parentheses(node)
+    for at, output in enumerate(outputs):
+        if strip_parentheses(output.this if isinstance(output, exp.Alias) else output) == key:
+            return at
     return None
 
 
-def resolve_group_item(node: exp.Expr, select: exp.Select, scope: Scope) -> exp.Expr:
-    """What a GROUP BY item means: a number is an output; a bare name is an input column first, an output's alias
-    second."""
-    node = strip_parentheses(node)
-    if isinstance(node, exp.Literal) and not node.is_string:
-        found = select.expressions[int(str(node.this)) - 1]
-        return strip_parentheses(found.this if isinstance(found, exp.Alias) else found)
-    if isinstance(node, exp.Column) and node.args.get("table") is None:
-        name = fold_identifier(node.this)
-        if not any(name in relation.names() for relation in scope.relations):
-            for part in select.expressions:
-                if isinstance(part, exp.Alias) and output_name(part) == name:
-                    return strip_parentheses(part.this)
-    return node
+def find_union_output(node: exp.Expr, count: int) -> int:
+    """The output of a UNION that a sort key refers to by its number."""
+    key = strip_parentheses(node)
+    at = int(str(key.this)) - 1 if isinstance(key, exp.Literal) and not key.is_string else -1
+    if not 0 <= at < count:
+        raise NotProvable("a sort key of a UNION that is no output")
+    return at

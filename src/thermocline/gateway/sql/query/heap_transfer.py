@@ -1,4 +1,4 @@
-"""How values travel from Postgres to DuckDB: the expression that sends them, and the Arrow array that they become."""
+"""Transfer values from Postgres to DuckDB: the expression that sends them, and the Arrow array that they become."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _WHOLE_DIGITS = 17
 
 
 def render_transfer(value: sql.Composable, sql_type: SqlType, *, is_column: bool = True) -> sql.Composable:
-    """A value as it travels: small decimals of columns as whole numbers, other decimals and uuids as text.
+    """The expression of a transferred value: small decimals of columns as unscaled integers, other decimals and uuids
+    as text.
 
-    Only a column's digits are bounded by Postgres itself: what is computed may have more than were planned, and as text
-    it shows them.
+    Only a column's digits are limited by its type: a computed value may have more than planned, and text keeps them.
     """
     if sql_type.family == "numeric":
         if is_column and sql_type.precision <= _WHOLE_DIGITS:
@@ -27,7 +27,7 @@ def render_transfer(value: sql.Composable, sql_type: SqlType, *, is_column: bool
 
 
 def decode_transfer(column: pa.ChunkedArray, sql_type: SqlType) -> pa.Array:
-    """The values as they were; what has no exact form here sends the statement to Postgres."""
+    """Decode transferred values. A value without an exact form in DuckDB sends the statement to Postgres."""
     array = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
     if sql_type.family == "numeric":
         return _decimals(array, sql_type)

@@ -1,4 +1,4 @@
-"""A statement judged: what DuckDB runs, over which tables, and what is left for Postgres to finish."""
+"""The plan of a whole query: the query that DuckDB runs, its tables, and the final step that Postgres runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from thermocline.gateway.sql.values import NotProvable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsedTable:
-    """One mention of a table, with what is needed of it."""
+    """One table of the FROM clauses, with the columns and rows that the statement needs."""
 
     usage: TableUsage
     table: SourceTable
@@ -27,7 +27,7 @@ class UsedTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryPlan:
-    """All that the engine needs."""
+    """The plan of one statement."""
 
     query: CompiledQuery
     group_by: GroupBy | None
@@ -36,7 +36,7 @@ class QueryPlan:
 
     @property
     def has_heap_groups(self) -> bool:
-        """Whether the heap's part of the outermost GROUP BY can be computed by Postgres, where the heap is."""
+        """Whether Postgres can compute the heap's part of the outermost GROUP BY."""
         group_by = self.group_by
         return (
             group_by is not None
@@ -51,7 +51,7 @@ class QueryPlan:
 
 
 def plan_query(tree: exp.Expr, setting: QuerySettings, tables: Mapping[TableKey, SourceTable]) -> QueryPlan:
-    """The statement, provable to the last node; else `NotProvable` says why not."""
+    """Plan a statement of which every node is provable; else `NotProvable` says why not."""
     check_query_nodes(tree)
     try:
         compiler, used_tables = _compiler(setting, tables)
@@ -82,7 +82,7 @@ def _compiler(setting: QuerySettings, tables: Mapping[TableKey, SourceTable]) ->
 
 
 def _check_rights(used: UsedTable) -> None:
-    """What the role may not read is Postgres' to refuse, in its own words."""
+    """Leave a statement that reads more than the role may to Postgres, which reports the error."""
     readable = used.table.readable
-    if not readable or not readable >= set(used.usage.wanted):
+    if not readable or not readable >= set(used.usage.wanted) | used.usage.asked:
         raise NotProvable(f"the role may not read all of {used.table.name}")

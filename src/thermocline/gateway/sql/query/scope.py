@@ -1,4 +1,4 @@
-"""What the names of one SELECT mean, and what is used of each table it reads."""
+"""Resolve the names of one SELECT, and record what it uses of each table."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from thermocline.lake.read.table_metadata import LakeField
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceColumn:
-    """A column of a table; without a kind it cannot be read exactly, and without a field the lake does not hold it."""
+    """A column of a table. Without `sql_type` it cannot be read exactly; without `field` the lake does not have it."""
 
     name: str
     position: int
@@ -34,12 +34,16 @@ class SourceColumn:
 
 @dataclass(slots=True, eq=False)
 class TableUsage:
-    """One mention of a table: the columns, heap conditions and file bounds that the statement needs of it."""
+    """One use of a table in FROM: the columns, heap conditions and file bounds that the statement needs.
+
+    `asked` are columns that the statement names and does not read.
+    """
 
     number: int
     schema: str
     columns: Mapping[str, SourceColumn]
     wanted: dict[str, SourceColumn] = field(default_factory=dict)
+    asked: set[str] = field(default_factory=set)
     conditions: list[sql.Composable] = field(default_factory=list)
     bounds: list[Bound] = field(default_factory=list)
     nullable: bool = False
@@ -60,8 +64,7 @@ class TableUsage:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """What one FROM item offers: a use of a table, or the columns of a query within. `number` is what their terms
-    use."""
+    """One FROM item: a table or a subquery. `number` identifies it in `Term.relation_numbers`."""
 
     alias: str
     number: int
@@ -80,7 +83,7 @@ class Relation:
 
 
 class Scope:
-    """The FROM clause of one SELECT, within those around it."""
+    """The FROM clause of one SELECT; names that it lacks are resolved in the outer query."""
 
     def __init__(self, outer: NameResolver | None) -> None:
         self.relations: list[Relation] = []
@@ -92,13 +95,13 @@ class Scope:
             raise NotProvable("a column without a name")
         name = fold_identifier(node.this)
         table, schema = node.args.get("table"), node.args.get("db")
-        among = [r for r in self.relations if table is None or r.alias == fold_identifier(table)]
+        relations = [r for r in self.relations if table is None or r.alias == fold_identifier(table)]
         if schema is not None:
-            among = [relation for relation in among if relation.schema == fold_identifier(schema)]
-        found = [term for relation in among if (term := relation.column(name)) is not None]
+            relations = [relation for relation in relations if relation.schema == fold_identifier(schema)]
+        found = [term for relation in relations if (term := relation.column(name)) is not None]
         if len(found) == 1:
             return found[0]
-        if not found and not all(relation.is_complete for relation in among):
+        if not found and not all(relation.is_complete for relation in relations):
             raise NotProvable(f"{name} may be a column without a name of its own")
         if not found and self._outer is not None:
             return self._outer.column(node)
@@ -107,11 +110,11 @@ class Scope:
     def bound(self, column: tuple[int, str], op: Op, values: tuple[object, ...]) -> tuple[int, Bound] | None:
         for relation in self.relations:
             if relation.use is not None and relation.use.number == column[0]:
-                known = relation.use.columns[column[1]].field
+                lake_field = relation.use.columns[column[1]].field
                 kept = tuple(value for value in values if isinstance(value, BoundValue))
                 return (
-                    (column[0], Bound(field=known, op=op, values=kept))
-                    if known is not None and len(kept) == len(values)
+                    (column[0], Bound(field=lake_field, op=op, values=kept))
+                    if lake_field is not None and len(kept) == len(values)
                     else None
                 )
         return None
@@ -119,16 +122,21 @@ class Scope:
     def is_local(self, relation_numbers: frozenset[int]) -> bool:
         return relation_numbers <= {relation.number for relation in self.relations}
 
-    def stars(self) -> list[tuple[str, Term]]:
-        """All columns, in order."""
-        if not all(relation.is_complete for relation in self.relations):
-            raise NotProvable("* over columns without a name")
-        return [(name, term) for r in self.relations for name in r.names() if (term := r.column(name)) is not None]
+    def ask(self, node: exp.Expr) -> None:
+        """Record a column that is named and not read."""
+        if not isinstance(node, exp.Column) or not isinstance(node.this, exp.Identifier):
+            raise NotProvable("a column without a name")
+        table, name = node.args.get("table"), fold_identifier(node.this)
+        found = [r for r in self.relations if table is not None and r.alias == fold_identifier(table)]
+        if len(found) != 1 or name not in found[0].names():
+            raise NotProvable(f"column {name} is not one of a table that is read here")
+        if found[0].use is not None:
+            found[0].use.asked.add(name)
 
     def narrow(self, term: Term) -> None:
-        """Lets a condition that must hold for every row narrow what is read of the one table it is about.
+        """Use a conjunct about a single table to read fewer of its rows.
 
-        `is_narrowed` tells afterwards whether all conditions did.
+        `is_narrowed` stays true while all conjuncts could be used.
         """
         own = {relation.use.number: relation.use for relation in self.relations if relation.use is not None}
         (number,) = term.relation_numbers if len(term.relation_numbers) == 1 else (None,)

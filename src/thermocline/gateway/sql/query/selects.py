@@ -1,7 +1,7 @@
-"""Queries as DuckDB runs them: FROM, WHERE, GROUP BY, ORDER BY, set operations, queries within queries.
+"""Compile queries for DuckDB: FROM, WHERE, GROUP BY, ORDER BY, set operations, subqueries.
 
-Every table becomes a named source `t0`, `t1`, …, which the engine fills with the rows of both tiers; the outermost
-GROUP BY becomes the named relation `k`, so that the heap's part of it can be computed where the heap is.
+Every table becomes a named relation `t0`, `t1`, … with the rows of both tiers; the outermost GROUP BY becomes the named
+relation `k`, so that Postgres can compute the heap's part of it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from thermocline.gateway.sql.expressions.constants import parse_limit
 from thermocline.gateway.sql.expressions.expressions import CompileContext, ExpressionCompiler, split_conditions
 from thermocline.gateway.sql.expressions.functions import FUNCTIONS
 from thermocline.gateway.sql.expressions.query_settings import NameResolver, QuerySettings
-from thermocline.gateway.sql.expressions.sql_types import BOOL, SqlType, check_common_decimal, resolve_collation
+from thermocline.gateway.sql.expressions.sql_types import BOOL, INT4, SqlType, check_common_decimal, resolve_collation
 from thermocline.gateway.sql.expressions.terms import Term
 from thermocline.gateway.sql.fragments import Fragment, fill_template
 from thermocline.gateway.sql.query.grouping import (
@@ -29,8 +29,8 @@ from thermocline.gateway.sql.query.grouping import (
     aggregates_in,
     call_of,
     find_output,
+    find_union_output,
     output_name,
-    resolve_group_item,
 )
 from thermocline.gateway.sql.query.scope import Relation, Scope, TableUsage
 from thermocline.gateway.sql.syntax.syntax_tree import fold_identifier, strip_parentheses
@@ -44,7 +44,7 @@ class CompiledQuery:
     """A query and its columns."""
 
     duckdb: Fragment
-    names: tuple[str | None, ...]
+    names: tuple[str, ...]
     sql_types: tuple[SqlType, ...]
 
 
@@ -57,15 +57,16 @@ class QueryCompiler:
     ctes: dict[str, CompiledQuery] = field(default_factory=dict)
     group_by: GroupBy | None = None
     _relations: int = 0
+    _is_tested: bool = False
 
     @property
-    def reading(self) -> CompileContext:
+    def context(self) -> CompileContext:
         return CompileContext(setting=self.setting, queries=self, functions={**FUNCTIONS, exp.Window: read_window})
 
     def query(self, node: exp.Expr, outer: NameResolver | None = None, *, top: bool = False) -> CompiledQuery:
-        """A SELECT or a UNION, with its WITH."""
-        node = _unwrapped(node)
-        known = dict(self.ctes)
+        """Compile a SELECT or a UNION, with its WITH."""
+        node = _strip_subquery(node)
+        outer_ctes = dict(self.ctes)
         for cte in node.args["with_"].expressions if node.args.get("with_") else ():
             made = self.query(cte.this, None)
             self.ctes[fold_identifier(cte.args["alias"].this)] = made
@@ -76,7 +77,7 @@ class QueryCompiler:
                 case exp.Union():
                     return self._union(node, outer)
         finally:
-            self.ctes = known
+            self.ctes = outer_ctes
         raise NotProvable(f"{type(node).__name__.upper()} is left to Postgres")
 
     def scalar(self, node: exp.Expr, names: NameResolver) -> Term:
@@ -91,10 +92,12 @@ class QueryCompiler:
         )
 
     def exists(self, node: exp.Expr, names: NameResolver) -> Term:
-        inner = _unwrapped(node)
-        if isinstance(inner, exp.Select) and len(inner.expressions) == 1 and isinstance(inner.expressions[0], exp.Star):
-            inner = inner.copy()
-            inner.set("expressions", [exp.Literal.number(1)])
+        inner = _strip_subquery(node)
+        self._is_tested = (
+            isinstance(inner, exp.Select)
+            and inner.args.get("with_") is None
+            and all(isinstance(part, exp.Column) for part in map(strip_parentheses, inner.expressions))
+        )
         return Term(
             sql_type=BOOL,
             duckdb=fill_template("(EXISTS ({}))", [self.query(inner, names).duckdb]),
@@ -102,7 +105,7 @@ class QueryCompiler:
             relation_numbers=frozenset({-1}),
         )
 
-    def among(self, left: Term, node: exp.Expr, names: NameResolver) -> Term:
+    def in_subquery(self, left: Term, node: exp.Expr, names: NameResolver) -> Term:
         inner = self.query(node, names)
         if len(inner.sql_types) != 1 or not left.sql_type.has_equality or not inner.sql_types[0].has_equality:
             raise NotProvable("IN of such a query is left to Postgres")
@@ -120,18 +123,21 @@ class QueryCompiler:
 
     def _select(self, node: exp.Select, outer: NameResolver | None, *, top: bool) -> CompiledQuery:
         scope = Scope(outer)
+        is_tested, self._is_tested = self._is_tested, False
         source = self.compile_from(node, scope)
+        if is_tested and not any(node.args.get(word) for word in ("group", "having", "distinct", "limit", "offset")):
+            return _existence(node, scope, source)
         group_by = self.compile_group_by(node, scope, source, top=top)
         if group_by is None:
-            expressions = ExpressionCompiler(scope, self.reading)
-            return self._finished(node, expressions, source.duckdb, scope)
+            expressions = ExpressionCompiler(scope, self.context)
+            return self._compile_outputs(node, expressions, source.duckdb)
         if top:
             self.group_by = group_by
-        expressions = ExpressionCompiler(GroupedNames(group_by, outer), self.reading, group_by.replaced())
+        expressions = ExpressionCompiler(GroupedNames(group_by, outer), self.context, group_by.grouped_terms())
         inner = Fragment(GROUPS_NAME) if top else fill_template(f"({{}}) AS {group_by.name}", [group_by.duckdb])
         if node.args.get("having") is not None:
             inner = fill_template("{} WHERE {}", [inner, expressions.condition(node.args["having"].this).duckdb])
-        return self._finished(node, expressions, inner, None)
+        return self._compile_outputs(node, expressions, inner)
 
     def compile_from(self, node: exp.Select, scope: Scope) -> FromClause:
         """FROM and WHERE."""
@@ -141,15 +147,12 @@ class QueryCompiler:
         if node.args.get("from_") is None:
             raise NotProvable("a query without FROM")
         source = self._item(node.args["from_"].this, scope)
-        joins = node.args.get("joins") or []
-        sides = {str(join.args.get("side") or "") for join in joins}
-        if sides & {"RIGHT", "FULL"} and any(not join.args.get("on") for join in joins):
-            raise NotProvable("RIGHT or FULL JOIN beside a comma is left to Postgres")
-        for join in joins:
-            source = self._join(join, scope, source)
+        for join in node.args.get("joins") or ():
+            source = self._join(join, scope, source, first=0)
         return source
 
-    def _join(self, join: exp.Expr, scope: Scope, source: Fragment) -> Fragment:
+    def _join(self, join: exp.Expr, scope: Scope, source: Fragment, *, first: int) -> Fragment:
+        """Join an item to the relations of the scope from `first` on."""
         side, join_kind = str(join.args.get("side") or ""), str(join.args.get("kind") or "")
         on = join.args.get("on")
         if join_kind not in ("", "INNER", "CROSS", "OUTER"):
@@ -159,12 +162,12 @@ class QueryCompiler:
         if side in ("LEFT", "FULL"):
             _mark_nullable(scope.relations[before:])
         if side in ("RIGHT", "FULL"):
-            _mark_nullable(scope.relations[:before])
+            _mark_nullable(scope.relations[first:before])
         if on is None:
             if side:
                 raise NotProvable("an outer join without a condition")
             return fill_template("{} CROSS JOIN {}", [source, item])
-        expressions = ExpressionCompiler(scope, self.reading)
+        expressions = ExpressionCompiler(scope, self.context)
         parts = [expressions.condition(part) for part in split_conditions(on)]
         if not side:
             for part in parts:
@@ -173,6 +176,17 @@ class QueryCompiler:
         return fill_template(f"{{}} {side or 'INNER'} JOIN {{}} ON {{}}", [source, item, condition])
 
     def _item(self, node: exp.Expr, scope: Scope) -> Fragment:
+        """An item of FROM: a table, a query, or joins in parentheses."""
+        first = len(scope.relations)
+        if isinstance(node, exp.Subquery) and node.args.get("alias") is None and _is_item(node.this):
+            source = fill_template("({})", [self._item(node.this, scope)])
+        else:
+            source = self._relation(node, scope)
+        for join in node.args.get("joins") or ():
+            source = self._join(join, scope, source, first=first)
+        return source
+
+    def _relation(self, node: exp.Expr, scope: Scope) -> Fragment:
         alias = node.args.get("alias")
         name = fold_identifier(alias.this) if alias is not None else None
         if isinstance(node, exp.Table):
@@ -194,9 +208,9 @@ class QueryCompiler:
         number = self._relations
         columns: dict[str, Term] = {}
         for at, (name, sql_type) in enumerate(zip(query.names, query.sql_types, strict=True)):
-            if name is not None and name in columns:
+            if name in columns:
                 raise NotProvable("a query within, with two columns of one name")
-            if name is not None and name != UNNAMED:
+            if name != UNNAMED:
                 columns[name] = Term(
                     sql_type=sql_type,
                     duckdb=Fragment(f"r{number}.o{at}"),
@@ -211,7 +225,7 @@ class QueryCompiler:
     def _where(self, node: exp.Select, scope: Scope, tables: Fragment) -> FromClause:
         if node.args.get("where") is None:
             return FromClause(tables=tables)
-        expressions = ExpressionCompiler(scope, self.reading)
+        expressions = ExpressionCompiler(scope, self.context)
         parts = tuple(expressions.condition(part) for part in split_conditions(node.args["where"].this))
         for part in parts:
             scope.narrow(part)
@@ -220,7 +234,7 @@ class QueryCompiler:
     def compile_group_by(
         self, node: exp.Select, scope: Scope, source: FromClause, *, top: bool, more: Sequence[exp.Expr] = ()
     ) -> GroupBy | None:
-        """The GROUP BY of a SELECT, with further aggregates if asked; `None` when it has none."""
+        """Compile the GROUP BY of a SELECT, with the aggregates `more` added; `None` when it has none."""
         group = node.args.get("group")
         nodes = aggregates_in(node)
         nodes += [part for part in more if part not in nodes]
@@ -228,10 +242,8 @@ class QueryCompiler:
             return None
         if any(True for part in aggregate_places(node) for _ in part.find_all(exp.Window)):
             raise NotProvable("window functions over groups are left to Postgres")
-        expressions = ExpressionCompiler(scope, self.reading)
-        group_nodes = tuple(
-            resolve_group_item(part, node, scope) for part in (group.expressions if group is not None else ())
-        )
+        expressions = ExpressionCompiler(scope, self.context)
+        group_nodes = tuple(strip_parentheses(part) for part in (group.expressions if group is not None else ()))
         groups = tuple(expressions.term(part) for part in group_nodes)
         if any(not term.sql_type.has_equality for term in groups):
             raise NotProvable("GROUP BY floats is left to Postgres")
@@ -249,20 +261,19 @@ class QueryCompiler:
             group_nodes=group_nodes,
         )
 
-    def _finished(
-        self, node: exp.Select, expressions: ExpressionCompiler, source: Fragment, stars: Scope | None
-    ) -> CompiledQuery:
-        names, terms = self._outputs(node, expressions, stars)
+    def _compile_outputs(self, node: exp.Select, expressions: ExpressionCompiler, source: Fragment) -> CompiledQuery:
+        names = [output_name(part) for part in node.expressions]
+        terms = [expressions.term(part.this if isinstance(part, exp.Alias) else part) for part in node.expressions]
         distinct = node.args.get("distinct") is not None
         if distinct and any(not term.sql_type.has_equality for term in terms):
             raise NotProvable("DISTINCT of floats is left to Postgres")
         if distinct and node.args["distinct"].args.get("on"):
             raise NotProvable("DISTINCT ON is left to Postgres")
-        keys, more = self.keys(node, expressions, names, terms)
+        keys, more = self._sort_keys(node, expressions, terms)
         if more and distinct:
             raise NotProvable("DISTINCT with other sort keys")
-        listed = [f"{{}} AS o{at}" for at in range(len(terms))] + [f"{{}} AS s{at}" for at in range(len(more))]
-        outputs = fill_template(", ".join(listed), [term.duckdb for term in (*terms, *more)])
+        select_list = [f"{{}} AS o{at}" for at in range(len(terms))] + [f"{{}} AS s{at}" for at in range(len(more))]
+        outputs = fill_template(", ".join(select_list), [term.duckdb for term in (*terms, *more)])
         duckdb = fill_template("SELECT {}{} FROM {}", [Fragment("DISTINCT " if distinct else ""), outputs, source])
         tail = self.tail(node, keys)
         if more:
@@ -272,34 +283,16 @@ class QueryCompiler:
         duckdb = fill_template("{}{}", [duckdb, tail])
         return CompiledQuery(duckdb=duckdb, names=tuple(names), sql_types=tuple(term.sql_type for term in terms))
 
-    def _outputs(
-        self, node: exp.Select, expressions: ExpressionCompiler, stars: Scope | None
-    ) -> tuple[list[str | None], list[Term]]:
-        names: list[str | None] = []
-        terms: list[Term] = []
-        for part in node.expressions:
-            if isinstance(part, exp.Star):
-                if stars is None:
-                    raise NotProvable("* over groups")
-                for name, term in stars.stars():
-                    names.append(name)
-                    terms.append(term)
-                continue
-            names.append(output_name(part))
-            terms.append(expressions.term(part.this if isinstance(part, exp.Alias) else part))
-        return names, terms
-
-    def keys(
-        self, node: exp.Expr, expressions: ExpressionCompiler | None, names: Sequence[str | None], terms: Sequence[Term]
+    def _sort_keys(
+        self, node: exp.Select, expressions: ExpressionCompiler, terms: Sequence[Term]
     ) -> tuple[list[str], list[Term]]:
-        """Sort keys by output where they are one, and further terms to sort by."""
+        """Sort keys: the number of an output where the key is one, else a further term."""
         keys: list[str] = []
         more: list[Term] = []
         for part in node.args["order"].expressions if node.args.get("order") is not None else ():
-            at = find_output(strip_parentheses(part.this), names)
-            term = terms[at] if at is not None else expressions.term(part.this) if expressions is not None else None
-            if term is None or not term.sql_type.has_order:
-                raise NotProvable("an order that depends on a collation is left to Postgres")
+            at = find_output(part.this, node.expressions)
+            term = terms[at] if at is not None else expressions.term(part.this)
+            check_sortable(term.sql_type)
             if at is None:
                 more.append(term)
             keys.append(direction(part).format(f"o{at}" if at is not None else f"s{len(more) - 1}"))
@@ -328,21 +321,46 @@ class QueryCompiler:
         if [_shape(sql_type) for sql_type in left.sql_types] != [_shape(sql_type) for sql_type in right.sql_types]:
             raise NotProvable("UNION of different kinds is left to Postgres")
         sql_types = tuple(
-            _widest(resolve_collation(one, two), two) for one, two in zip(left.sql_types, right.sql_types, strict=True)
+            _wider_type(resolve_collation(one, two), two)
+            for one, two in zip(left.sql_types, right.sql_types, strict=True)
         )
         distinct = node.args.get("distinct")
         if distinct and any(not sql_type.has_equality for sql_type in sql_types):
             raise NotProvable("UNION of floats is left to Postgres")
         word = Fragment("UNION" if distinct else "UNION ALL")
-        terms = [Term(sql_type=sql_type, duckdb=Fragment(f"o{at}"), heap=None) for at, sql_type in enumerate(sql_types)]
-        keys, _ = self.keys(node, None, left.names, terms)
+        keys: list[str] = []
+        for part in node.args["order"].expressions if node.args.get("order") is not None else ():
+            at = find_union_output(part.this, len(sql_types))
+            check_sortable(sql_types[at])
+            keys.append(direction(part).format(f"o{at}"))
         duckdb = fill_template(
             "SELECT * FROM (({}) {} ({})){}", [left.duckdb, word, right.duckdb, self.tail(node, keys)]
         )
         return CompiledQuery(duckdb=duckdb, names=left.names, sql_types=sql_types)
 
 
-def _unwrapped(node: exp.Expr) -> exp.Expr:
+def check_sortable(sql_type: SqlType) -> None:
+    if not sql_type.has_order:
+        raise NotProvable("an order that depends on a collation is left to Postgres")
+
+
+def _is_item(node: exp.Expr) -> bool:
+    """Whether the node is an item of FROM in parentheses, and no query."""
+    return isinstance(node, exp.Table) or (
+        isinstance(node, exp.Subquery) and (node.args.get("joins") is not None or _is_item(node.this))
+    )
+
+
+def _existence(node: exp.Select, scope: Scope, source: FromClause) -> CompiledQuery:
+    """Whether rows exist, of a query for EXISTS: its columns are not read, and the role must be allowed to."""
+    for part in node.expressions:
+        scope.ask(strip_parentheses(part))
+    return CompiledQuery(
+        duckdb=fill_template("SELECT 1 AS o0 FROM {}", [source.duckdb]), names=(UNNAMED,), sql_types=(INT4,)
+    )
+
+
+def _strip_subquery(node: exp.Expr) -> exp.Expr:
     while isinstance(node, exp.Subquery | exp.Paren) and node.args.get("alias") is None:
         node = node.this
     return node
@@ -360,5 +378,5 @@ def _shape(sql_type: SqlType) -> tuple[str, int, int]:
     return sql_type.family, sql_type.oid, sql_type.scale
 
 
-def _widest(one: SqlType, two: SqlType) -> SqlType:
+def _wider_type(one: SqlType, two: SqlType) -> SqlType:
     return replace(one, precision=max(one.precision, two.precision))

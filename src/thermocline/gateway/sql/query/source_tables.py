@@ -16,7 +16,7 @@ from thermocline.gateway.sql.values import NotProvable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tiers:
-    """The cold side of a spanning table: T and S as the snapshot has them, and where the delta is."""
+    """The lake side of a spanning table: T and S at the snapshot, and the name of the delta."""
 
     t: int
     s: int | None
@@ -29,7 +29,8 @@ class Tiers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceTable:
-    """A table that can be read: its own rows are in `heap`, and those of a spanning table below T in the lake."""
+    """A table that can be read. A plain table has all rows in `heap`; a spanning table has those below T in the
+    lake."""
 
     name: TableName
     heap: TableName
@@ -40,7 +41,7 @@ class SourceTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Role:
-    """Whose rights and search path count."""
+    """The role whose privileges and search path apply."""
 
     name: str
     path: tuple[str, ...]
@@ -62,5 +63,5 @@ TableKey = tuple[str | None, str]
 
 
 def key_of(node: exp.Table) -> TableKey:
-    """A table as the statement spells it."""
+    """The name of a table as spelled in the statement."""
     return (fold_identifier(node.args["db"]) if node.args.get("db") else None, fold_name(node))

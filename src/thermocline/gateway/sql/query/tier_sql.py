@@ -1,5 +1,5 @@
-"""The DuckDB statement of a whole query: each table as lake rows below T, corrections, and heap rows; then the
-statement over them."""
+"""Render the DuckDB statement of a whole query: each table is the union of lake rows below T, corrections and heap
+rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from thermocline.core.names import TableName
 from thermocline.core.types import render_duckdb_value
 from thermocline.gateway.sql.expressions.sql_types import INT4, SqlType
 from thermocline.gateway.sql.fragments import Fragment, fill_template
-from thermocline.gateway.sql.query.grouping import GROUPS_NAME, GroupBy, grouped
+from thermocline.gateway.sql.query.grouping import GROUPS_NAME, GroupBy, render_group_by
 from thermocline.gateway.sql.query.heap_transfer import render_transfer
 from thermocline.gateway.sql.query.query_plan import QueryPlan, UsedTable
 from thermocline.gateway.sql.query.scope import SourceColumn
@@ -26,14 +26,14 @@ from thermocline.lake.read.table_metadata import LakeField
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LakeRows:
-    """The lake's rows of a table as they stand after FROM, and the plan whose files hold them."""
+    """The lake's rows of a table as an item of FROM, and their scan plan."""
 
     rows: Fragment
     plan: ScanPlan
 
 
 def lake_scan(used: UsedTable, tiers: Tiers) -> TableScan:
-    """The lake's part of a table, with the files that its bounds leave."""
+    """Plan the scan of a table's lake, with the files that match its bounds."""
     bounds = (*used.usage.bounds, _below_line(used, tiers))
     return TableScan(
         mapped_table=tiers.mapped_table, snapshot_id=tiers.s, condition=(), bounds=bounds, start=0, end=0, alias=None
@@ -69,17 +69,17 @@ def _sql_type(column: SourceColumn) -> SqlType:
     return column.sql_type
 
 
-# What Postgres is asked.
+# Queries to Postgres.
 
 
 def heap_rows(used: UsedTable) -> tuple[sql.Composable, list[str], list[SqlType]]:
-    """The heap's rows that the statement can need."""
+    """The query of the heap rows that the statement may need."""
     columns = used_columns(used)
-    listed = [render_transfer(sql.Identifier("h", column.name), _sql_type(column)) for column in columns] or [
+    select_list = [render_transfer(sql.Identifier("h", column.name), _sql_type(column)) for column in columns] or [
         sql.SQL("1")
     ]
     query = sql.SQL("select {} from {} h{}").format(
-        sql.SQL(", ").join(listed), _table(used.table.heap), heap_condition(used)
+        sql.SQL(", ").join(select_list), _table(used.table.heap), heap_condition(used)
     )
     return (
         query,
@@ -89,10 +89,10 @@ def heap_rows(used: UsedTable) -> tuple[sql.Composable, list[str], list[SqlType]
 
 
 def heap_groups(statement: QueryPlan, group_by: GroupBy) -> tuple[sql.Composable, list[str], list[SqlType]]:
-    """The heap's part of a GROUP BY."""
+    """The query of the heap's part of a GROUP BY."""
     used = statement.used_tables[0]
     values = [term.heap for term in group_by.groups] + [aggregate.heap for aggregate in group_by.aggregates]
-    listed = [
+    select_list = [
         render_transfer(value, sql_type, is_column=False)
         for value, sql_type in zip(values, group_by.sql_types, strict=True)
         if value is not None
@@ -100,7 +100,7 @@ def heap_groups(statement: QueryPlan, group_by: GroupBy) -> tuple[sql.Composable
     places = [sql.SQL(str(at + 1)) for at in range(len(group_by.groups))]
     group = sql.SQL(" group by {}").format(sql.SQL(", ").join(places)) if places else sql.SQL("")
     query = sql.SQL("select {} from {} h{}{}").format(
-        sql.SQL(", ").join(listed) or sql.SQL("1"), _table(used.table.heap), heap_condition(used), group
+        sql.SQL(", ").join(select_list) or sql.SQL("1"), _table(used.table.heap), heap_condition(used), group
     )
     return query, list(group_by.names), list(group_by.sql_types)
 
@@ -113,18 +113,18 @@ def heap_condition(used: UsedTable) -> sql.Composable:
 
 
 def select_pending(tiers: Tiers) -> sql.Composable:
-    """Whether corrections below T wait in the delta."""
+    """The query of whether the delta has pending corrections below T."""
     return sql.SQL("select exists (select 1 from {} h where h._folded is null{})").format(
         _table(tiers.delta), _below(tiers)
     )
 
 
 def delta_rows(used: UsedTable, tiers: Tiers) -> tuple[sql.Composable, list[str], list[SqlType]]:
-    """Pending corrections below T: keys, whether they stand, and the columns wanted."""
+    """The query of pending corrections below T: operation, keys, and the columns used."""
     keys, columns = key_columns(used, tiers), used_columns(used)
-    listed = [render_transfer(sql.Identifier("h", column.name), _sql_type(column)) for column in (*keys, *columns)]
+    select_list = [render_transfer(sql.Identifier("h", column.name), _sql_type(column)) for column in (*keys, *columns)]
     query = sql.SQL("select h._op::int, {} from {} h where h._folded is null{}").format(
-        sql.SQL(", ").join(listed), _table(tiers.delta), _below(tiers)
+        sql.SQL(", ").join(select_list), _table(tiers.delta), _below(tiers)
     )
     names = ["op", *(f"p{at}" for at in range(len(keys))), *(column.duckdb_name for column in columns)]
     return query, names, [INT4, *(_sql_type(column) for column in (*keys, *columns))]
@@ -136,32 +136,32 @@ def _below(tiers: Tiers) -> sql.Composable:
 
 
 def _compare_with_cutline(tiers: Tiers, op: str) -> sql.Composable | None:
-    """The tier key beside T."""
+    """A comparison of the tier key with T."""
     key, key_type = sql.Identifier("h", tiers.tier_key), tiers.key_type
     bits = key_type.column_type.value_bits
     if key_type.is_integer and not -(1 << bits) <= tiers.t < 1 << bits:
         return sql.SQL("true" if (tiers.t < 0) == (op == ">=") else "false")
-    spelled = sql.SQL("{} " + op + " {}::" + key_type.value)  # our own words
-    return spelled.format(key, sql.Literal(render_axis(key_type, tiers.t)))
+    comparison = sql.SQL("{} " + op + " {}::" + key_type.value)  # our own words
+    return comparison.format(key, sql.Literal(render_axis(key_type, tiers.t)))
 
 
 def _table(name: TableName) -> sql.Identifier:
     return sql.Identifier(name.schema, name.table)
 
 
-# What DuckDB is asked.
+# Queries to DuckDB.
 
 
 def render_source(used: UsedTable, lake: LakeRows | None, *, delta: bool, heap: bool) -> Fragment:
-    """The rows of one table as the named source of its use."""
+    """The rows of one table as a named relation."""
     number, arms = used.usage.number, []
     columns = used_columns(used)
     if lake is not None and used.table.tiers is not None:
         arms.append(_lake_arm(used, used.table.tiers, lake, delta=delta))
     if delta:
-        arms.append(fill_template("SELECT {} FROM {} WHERE op = 0", [_listed(columns), Fragment(f"d{number}")]))
+        arms.append(fill_template("SELECT {} FROM {} WHERE op = 0", [_select_list(columns), Fragment(f"d{number}")]))
     if heap:
-        arms.append(fill_template("SELECT {} FROM {}", [_listed(columns), Fragment(f"h{number}")]))
+        arms.append(fill_template("SELECT {} FROM {}", [_select_list(columns), Fragment(f"h{number}")]))
     if not arms:
         nothing = (
             ", ".join(f"CAST(NULL AS {_sql_type(column).duckdb_type}) AS {column.duckdb_name}" for column in columns)
@@ -204,7 +204,7 @@ def _cast(text: str, sql_type: SqlType) -> str:
     return f"CAST({text} AS UUID)" if sql_type.family == "uuid" else text
 
 
-def _listed(columns: Sequence[SourceColumn]) -> Fragment:
+def _select_list(columns: Sequence[SourceColumn]) -> Fragment:
     return Fragment(
         ", ".join(f"{_cast(column.duckdb_name, _sql_type(column))} AS {column.duckdb_name}" for column in columns)
         or "1 AS c0"
@@ -212,7 +212,7 @@ def _listed(columns: Sequence[SourceColumn]) -> Fragment:
 
 
 def render_whole(statement: QueryPlan, sources: Sequence[Fragment]) -> Fragment:
-    """The statement over its sources."""
+    """The statement over the rows of its tables."""
     named = list(sources)
     if statement.group_by is not None:
         named.append(fill_template(f"{GROUPS_NAME} AS NOT MATERIALIZED ({{}})", [statement.group_by.duckdb]))
@@ -220,31 +220,32 @@ def render_whole(statement: QueryPlan, sources: Sequence[Fragment]) -> Fragment:
 
 
 def render_lake_groups(group_by: GroupBy, used: UsedTable, lake: LakeRows | None, *, delta: bool) -> Fragment:
-    """The lake's part of a GROUP BY. What the files' bounds say of every row is not asked of each; corrections have no
-    bounds."""
-    known = lake.plan.data if lake is not None and not delta else None
-    asked = [
+    """The lake's part of a GROUP BY. Conditions that the files' bounds prove for every row are left out, except where
+    there are corrections, which have no bounds."""
+    data_files = lake.plan.data if lake is not None and not delta else None
+    conditions = [
         part
         for part in group_by.source.conditions
-        if known is None or part.bound is None or not is_certain(known, part.bound[1])
+        if data_files is None or part.bound is None or not is_certain(data_files, part.bound[1])
     ]
     return fill_template(
-        "WITH {} {}", [render_source(used, lake, delta=delta, heap=False), group_by.over(group_by.source.where(asked))]
+        "WITH {} {}",
+        [render_source(used, lake, delta=delta, heap=False), group_by.over_rows(group_by.source.where(conditions))],
     )
 
 
 def render_combined(statement: QueryPlan, group_by: GroupBy) -> Fragment:
-    """The statement over the parts that lake (`lk`) and heap (`hk`) computed."""
+    """The statement over the partial groups of lake (`lk`) and heap (`hk`)."""
     casts = [_cast(name, sql_type) for name, sql_type in zip(group_by.names, group_by.sql_types, strict=True)]
     both = [Fragment(", ".join(group_by.names) or "1"), Fragment(", ".join(casts) or "1")]
     parts = fill_template("(SELECT {} FROM lk UNION ALL SELECT {} FROM hk) AS parts", both)
     count = len(group_by.groups)
-    listed = [Fragment(name) for name in group_by.names[:count]]
+    select_list = [Fragment(name) for name in group_by.names[:count]]
     for name, used in zip(group_by.names[count:], group_by.aggregates, strict=True):
         if used.combine is None:
             raise NotProvable("an aggregate that cannot be put together")
-        listed.append(Fragment(used.combine.format(name)))
+        select_list.append(Fragment(used.combine.format(name)))
     return fill_template(
         f"WITH {GROUPS_NAME} AS NOT MATERIALIZED ({{}}) {{}}",
-        [grouped(listed, group_by.names, parts, count), statement.query.duckdb],
+        [render_group_by(select_list, group_by.names, parts, count), statement.query.duckdb],
     )

@@ -1,8 +1,8 @@
-"""The parser of whole queries: sqlglot's, with a bound on its steps and the place of each expression in the text.
+"""The parser of canonical statements: sqlglot's, with a limit on its steps and the span of each expression in the text.
 
-sqlglot reads some nestings again and again, twice as often on each level (`array[array[…`, `timestamp (timestamp (…`);
-the bound ends that for forms nobody has thought of too. The places let a part of a statement be sent to Postgres in the
-client's own words: what sqlglot prints is its own reading, and `interval '1 day ago'` comes out as one day.
+sqlglot backtracks in some nestings, twice as often on each level (`array[array[…`, `timestamp (timestamp (…`); the
+limit also covers forms that are not known yet. By its span, a part of a statement is sent to Postgres in the text that
+Postgres printed: what sqlglot prints is its own interpretation.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from sqlglot.dialects.postgres import Postgres
 from sqlglot.parsers.postgres import PostgresParser
 from sqlglot.tokenizer_core import Token, TokenType
 
+from thermocline.gateway.sql.syntax.canonical_forms import simplify_canonical
 from thermocline.gateway.sql.values import NotProvable
 
 STEPS_FOR_EACH_TOKEN = 3
@@ -28,11 +29,11 @@ Span = tuple[int, int]
 
 
 class TooManySteps(Exception):
-    """The parser goes over the same tokens too often."""
+    """The parser backtracks too often."""
 
 
-def _placed(method: Callable[..., exp.Expr | None]) -> Callable[..., exp.Expr | None]:
-    """The first, innermost method that returns a node says where it stands."""
+def _record_span(method: Callable[..., exp.Expr | None]) -> Callable[..., exp.Expr | None]:
+    """Record the span of each node that the method returns; the innermost method comes first and wins."""
 
     def parse(self: _Parser, *args: Any, **options: Any) -> exp.Expr | None:
         begin = self._index
@@ -54,10 +55,10 @@ class _Parser(PostgresParser):
             raise TooManySteps
         super()._advance(times)
 
-    _parse_unary = _placed(PostgresParser._parse_unary)
-    _parse_range = _placed(PostgresParser._parse_range)
-    _parse_primary = _placed(PostgresParser._parse_primary)
-    _parse_function = _placed(PostgresParser._parse_function)
+    _parse_unary = _record_span(PostgresParser._parse_unary)
+    _parse_range = _record_span(PostgresParser._parse_range)
+    _parse_primary = _record_span(PostgresParser._parse_primary)
+    _parse_function = _record_span(PostgresParser._parse_function)
 
 
 def read_tokens(text: str) -> list[Token]:
@@ -72,13 +73,13 @@ def parse(text: str, tokens: list[Token]) -> exp.Expr:
     statements = parser.parse(tokens, text)
     if len(statements) != 1 or statements[0] is None:
         raise ValueError("not one statement")
-    return statements[0]
+    return simplify_canonical(statements[0])
 
 
 def find_span(node: exp.Expr) -> Span | None:
-    """Where the expression stands in its statement."""
+    """The span of the expression in its statement."""
     if (found := node.meta.get(_SPAN)) is not None:
-        # IS is parsed behind its operand.
+        # The recorded span of IS begins after its operand.
         first = find_span(node.this) if isinstance(node, exp.Is) else found
         return (first[0], found[1]) if first is not None else None
     if isinstance(node, exp.Column):
@@ -91,16 +92,15 @@ def find_span(node: exp.Expr) -> Span | None:
 
 
 def source_text(text: str, node: exp.Expr) -> str:
-    """The expression in the statement's own words, which alone mean the same expression; else it is left to
-    Postgres."""
+    """The expression's own text. Raises `NotProvable` when that text, parsed alone, is another expression."""
     span = find_span(node)
     words = text[span[0] : span[1]] if span is not None else ""
-    if not words or _alone(words) != node:
+    if not words or _parse_alone(words) != node:
         raise NotProvable(f"{type(node).__name__.upper()} has no words of its own in the statement")
     return words
 
 
-def _alone(words: str) -> exp.Expr | None:
+def _parse_alone(words: str) -> exp.Expr | None:
     query = f"SELECT {words}"  # parsed, not run
     try:
         read = parse(query, read_tokens(query))
@@ -110,41 +110,33 @@ def _alone(words: str) -> exp.Expr | None:
 
 
 def check_literals(tokens: Sequence[Token], tree: exp.Expr) -> None:
-    """Raises `NotProvable` when the tree does not hold every literal as written: parts of some are forgotten."""
-    if Counter(_written(tokens)) != Counter(_read(tree)):
+    """Raise `NotProvable` when the tree does not hold every literal as written: the parser drops parts of some."""
+    if Counter(_literals_in_tokens(tokens)) != Counter(_literals_in_tree(tree)):
         raise NotProvable("a literal in a form of its own is left to Postgres")
 
 
-def _written(tokens: Sequence[Token]) -> list[tuple[bool, str]]:
+def _literals_in_tokens(tokens: Sequence[Token]) -> list[tuple[bool, str]]:
     found: list[tuple[bool, str]] = []
     for at, token in enumerate(tokens):
-        before, after = tokens[at - 1] if at else None, tokens[at + 1] if at + 1 < len(tokens) else None
+        before = tokens[at - 1] if at else None
         if token.token_type is TokenType.NUMBER:
             is_fraction = before is not None and before.token_type is TokenType.DOT
             found.append((False, f"0.{token.text}" if is_fraction else token.text))
         elif token.token_type is TokenType.STRING:
-            if before is None or before.token_type is not TokenType.INTERVAL:
-                is_unit = (
-                    before is not None
-                    and before.token_type is TokenType.L_PAREN
-                    and tokens[at - 2].text.lower() == "date_trunc"
-                )
-                found.append((True, token.text.upper() if is_unit else token.text))
-            elif after is not None and after.token_type is TokenType.VAR and token.text.isdigit():
-                found.append((True, f"interval {token.text} {after.text.upper()}"))
-            else:
-                found.append((True, f"interval {token.text.upper()}"))
+            is_unit = (
+                before is not None
+                and before.token_type is TokenType.L_PAREN
+                and tokens[at - 2].text.lower() == "date_trunc"
+            )
+            found.append((True, token.text.upper() if is_unit else token.text))
     return found
 
 
-def _read(tree: exp.Expr) -> list[tuple[bool, str]]:
+def _literals_in_tree(tree: exp.Expr) -> list[tuple[bool, str]]:
     found: list[tuple[bool, str]] = []
     for node in tree.walk():
         if isinstance(node, exp.TimestampTrunc):
             found.append((True, str(node.args["unit"].this)))
-        if isinstance(node, exp.Literal) and not isinstance(node.parent, exp.Interval):
+        if isinstance(node, exp.Literal):
             found.append((bool(node.is_string), str(node.this)))
-        if isinstance(node, exp.Interval) and isinstance(node.this, exp.Literal):
-            words = [str(node.this.this).upper(), *([str(node.unit.this).upper()] if node.unit is not None else [])]
-            found.append((True, "interval " + " ".join(words)))
     return found

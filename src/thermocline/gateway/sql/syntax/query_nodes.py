@@ -1,7 +1,7 @@
-"""Every kind of node, with every attribute, that a whole query may contain; and what must stand in parentheses to be
-grouped in one way.
+"""The nodes and attributes that a whole query may contain, and the operands that must be in parentheses to be
+unambiguous.
 
-A parser may say more about a node than we read of it. What we do not read must not be there.
+The parser may set attributes that the compiler does not read. Such attributes must be absent.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ ALLOWED_NODES: Mapping[type[exp.Expr], frozenset[str]] = {
     exp.Cast: frozenset({"this", "to", "_type"}),
     exp.DataType: frozenset({"this", "expressions", "nested"}),
     exp.DataTypeParam: _ONE,
-    exp.Interval: frozenset({"this", "unit"}),
+    exp.Interval: frozenset({"unit"}),
     exp.Case: frozenset({"this", "ifs", "default"}),
     exp.If: frozenset({"this", "true"}),
     exp.Coalesce: frozenset({"this", "expressions"}),
@@ -59,9 +59,9 @@ ALLOWED_NODES: Mapping[type[exp.Expr], frozenset[str]] = {
     exp.Select: frozenset(
         {"expressions", "from_", "joins", "where", "group", "having", "order", "limit", "offset", "distinct", "with_"}
     ),
-    exp.Table: frozenset({"this", "db", "alias"}),
+    exp.Table: frozenset({"this", "db", "alias", "joins"}),
     exp.TableAlias: _ONE,
-    exp.Subquery: frozenset({"this", "alias"}),
+    exp.Subquery: frozenset({"this", "alias", "joins"}),
     exp.Join: frozenset({"this", "on", "side", "kind"}),
     exp.Alias: frozenset({"this", "alias"}),
     exp.Group: frozenset({"expressions"}),
@@ -191,30 +191,31 @@ _UNGROUPED: Mapping[type[exp.Expr], tuple[type[exp.Expr], ...]] = {
     exp.Neg: (*_ARITHMETIC, *_COMPARISONS, exp.DPipe, exp.Not, exp.Neg),
     exp.Not: (exp.And, exp.Or),
 }
-"""Below the first, the others must stand in parentheses."""
+"""Under the key, operands of these types must be in parentheses."""
 
 
 def check_query_nodes(root: exp.Expr) -> None:
-    """Raises `NotProvable` when a statement says anything that is not read, or could be grouped in two ways."""
+    """Raise `NotProvable` for a node or attribute that is not compiled, and for operators without needed
+    parentheses."""
     for node in root.walk():
         allowed = ALLOWED_NODES.get(type(node))
         if allowed is None:
-            raise NotProvable(f"{_spelled(node)} is left to Postgres")
-        said = {name for name, value in node.args.items() if value not in (None, False, [])}
-        if not said <= allowed:
-            raise NotProvable(f"{_spelled(node)} with {', '.join(sorted(said - allowed))} is left to Postgres")
+            raise NotProvable(f"{_node_name(node)} is left to Postgres")
+        attributes = {name for name, value in node.args.items() if value not in (None, False, [])}
+        if not attributes <= allowed:
+            raise NotProvable(f"{_node_name(node)} with {', '.join(sorted(attributes - allowed))} is left to Postgres")
         check_grouping(node)
         if isinstance(node, exp.Identifier) and not node.args.get("quoted") and str(node.this).lower() in RESERVED:
             raise NotProvable(f"{str(node.this).upper()} is a word of Postgres' own")
 
 
 def check_grouping(node: exp.Expr) -> None:
-    wary = _UNGROUPED.get(type(node), ())
+    parenthesised = _UNGROUPED.get(type(node), ())
     for name in ("this", "expression", "low", "high"):
         child = node.args.get(name)
-        if isinstance(child, wary):
-            raise NotProvable(f"{_spelled(child)} within {_spelled(node)} without parentheses is left to Postgres")
+        if isinstance(child, parenthesised):
+            raise NotProvable(f"{_node_name(child)} within {_node_name(node)} without parentheses is left to Postgres")
 
 
-def _spelled(node: exp.Expr) -> str:
+def _node_name(node: exp.Expr) -> str:
     return type(node).__name__.upper() if not isinstance(node, exp.Anonymous) else f"{node.name}()"

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache
 
 from thermocline.core.names import TableName, parse_table_name
 from thermocline.errors import StatementRefused, ThermoclineError
+from thermocline.runtime.memory.bounded_cache import cached_by_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,7 +221,8 @@ def split_statements(text: str) -> tuple[str, ...]:
     return tuple(piece.strip() for piece in pieces if piece.strip())
 
 
-# A comment or dollar quote without an end reaches to the end of the text: looked for again from each place within, it
+_STATEMENTS_BYTES = 8 << 20
+# An unterminated comment or dollar quote extends to the end of the text: searched again from each position in it, it
 # takes quadratic time.
 _SKIP = re.compile(
     r"""[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|/\*.*?(?:\*/|\Z)|\$((?:[^\W\d]\w*)?)\$.*?(?:\$\1\$|\Z)|[A-Za-z_][\w$]*""",
@@ -229,9 +230,9 @@ _SKIP = re.compile(
 )
 
 
-@lru_cache(maxsize=2048)
+@cached_by_text(max_bytes=_STATEMENTS_BYTES, bytes_per_character=8)
 def parse_statement(text: str) -> Statement:
-    """What one statement asks; whatever is not in the closed set is refused."""
+    """Parse one statement; refuse one that is not in the closed set."""
     for pattern, build in _RULES:
         found = pattern.fullmatch(text)
         if found:
@@ -240,7 +241,7 @@ def parse_statement(text: str) -> Statement:
 
 
 def parse_sample(sql: str) -> Sample | None:
-    """The sampling that ANALYZE puts on a scan of a whole table, taken off it."""
+    """The share that ANALYZE samples, and the statement without its sampling clause."""
     for pattern, whole in ((_RANDOM, 1.0), (_TABLESAMPLE, 100.0)):
         found = pattern.fullmatch(sql.strip())
         if found:

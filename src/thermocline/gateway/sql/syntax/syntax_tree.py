@@ -6,6 +6,11 @@ from string import ascii_lowercase, ascii_uppercase
 
 from sqlglot import exp
 
+TREE_BYTES_PER_CHARACTER = 160
+"""What a tree takes in memory, measured on short statements and on IN lists of 5,000 values."""
+TREES_BYTES = 64 << 20
+"""The most that a cache of trees holds."""
+
 
 def strip_parentheses(node: exp.Expr) -> exp.Expr:
     """The expression inside its parentheses."""
@@ -14,8 +19,23 @@ def strip_parentheses(node: exp.Expr) -> exp.Expr:
     return node
 
 
+def is_typed_literal(node: exp.Expr) -> bool:
+    """Whether the node is a constant in the canonical form: a number, or a literal with its type."""
+    if isinstance(node, exp.Cast):
+        node = strip_parentheses(node.this)
+    return isinstance(node, exp.Literal | exp.Null)
+
+
+def literal_text(node: exp.Expr) -> str | None:
+    """The text of a typed literal; `None` for NULL and for what is no literal."""
+    node = strip_parentheses(node)
+    if isinstance(node, exp.Cast):
+        node = strip_parentheses(node.this)
+    return str(node.this) if isinstance(node, exp.Literal) else None
+
+
 def split_conjuncts(node: exp.Expr) -> list[exp.Expr]:
-    """The parts of a condition that must all hold."""
+    """The conjuncts of a condition."""
     return flatten_operator(node, exp.And)
 
 
@@ -40,6 +60,6 @@ _NAME_BYTES = 63
 
 
 def fold_identifier(name: exp.Identifier) -> str:
-    """An identifier as Postgres means it: only letters of ASCII are folded, and names are cut at 63 bytes."""
+    """An identifier as Postgres folds it: only ASCII letters, truncated at 63 bytes."""
     text = str(name.this) if name.args.get("quoted") else str(name.this).translate(_LOWER)
     return text if len(text) <= _NAME_BYTES // 4 else text.encode()[:_NAME_BYTES].decode("utf-8", "ignore")

@@ -1,12 +1,10 @@
-"""The calls and numbers of a statement, judged by its tokens.
+"""The calls and numbers of a canonical statement, judged by its tokens.
 
 The parser forgets how a function was spelled. It reads `len(x)`, which may be a function of the user's, as LENGTH;
 `date_part` as EXTRACT, which has another type; `date_trunc('Q', …)`, an error in Postgres, as a quarter; a column in
 the place of a unit as the unit. Invariant: a statement is followed only when each of its calls is one of Postgres' own,
 spelled as Postgres spells it, and when each unit and field is a constant word that Postgres takes in the same meaning.
-The parser knows fewer numbers than Postgres 16 does, too: it reads `1_000` as 1 with the name `_000`, so no number may
-touch the word behind it. And it drops a plus sign before an operand: `+'1'` is a double precision in Postgres, `'1'`
-takes the type of what stands beside it.
+In the canonical form a function that is not Postgres' own has its schema before it.
 """
 
 from __future__ import annotations
@@ -60,6 +58,7 @@ _WORDS = frozenset(
     {
         "all",
         "and",
+        "any",
         "as",
         "between",
         "by",
@@ -120,7 +119,9 @@ def check_tokens(tokens: Sequence[Token]) -> None:
         if not name.isascii() or name not in SUPPORTED_FUNCTIONS | _WORDS:
             raise NotProvable(f"{token.text}() is left to Postgres")
         inside = tokens[at + 2 : at + 4]
-        if name == "date_trunc" and not _is_constant(inside, TRUNCATE_UNITS, (TokenType.STRING,), TokenType.COMMA):
+        if at and tokens[at - 1].token_type is TokenType.DOT:
+            raise NotProvable(f"{token.text}() of a schema of its own is left to Postgres")
+        if name == "date_trunc" and not _is_constant(inside, TRUNCATE_UNITS, (TokenType.STRING,), TokenType.DCOLON):
             raise NotProvable("this unit of date_trunc is left to Postgres")
         if name == "extract" and not _is_constant(
             inside, EXTRACT_FIELDS, (TokenType.STRING, TokenType.VAR), TokenType.FROM

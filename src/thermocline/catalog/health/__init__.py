@@ -1,0 +1,1 @@
+"""What the processes record of their work: heartbeats, cycles, corrections that wait."""

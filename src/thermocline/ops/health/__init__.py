@@ -1,0 +1,1 @@
+"""Observing a stack: every look has a time limit."""

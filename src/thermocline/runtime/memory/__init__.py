@@ -1,0 +1,1 @@
+"""Memory that the program holds on to: caches with a bound."""
