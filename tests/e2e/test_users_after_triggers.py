@@ -4,8 +4,9 @@ every key.
 A nested change is captured before the change that caused it, whose own image is older by then. So each of these loses a
 change wherever the capture believes the image that it was called with.
 
-No reaction depends on the order in which a statement's rows fire: the twin's rows lie in other pages, and a scan may
-return them in another order.
+No reaction depends on the order in which a statement's rows fire: the twin's rows lie in other pages, and after an
+analyze its plan may return them in another order. So no statement moves one row of an id to where another row of that
+id stands before the statement.
 """
 
 from __future__ import annotations
@@ -91,7 +92,10 @@ def _statements(note: str, spread: str = "'2026-01-20 10:00+00'") -> tuple[str, 
         # in any order
         f" when not matched then insert (id, ts, v, note, serial, number) values (w.id, w.ts, 8, '{note}', 0, 0)",
         "update public.events set ts = ts - interval '1 hour', note = 'phoenix' where id > 9000 returning id",
-        f"update public.events set ts = ts + interval '1 hour', note = '{note}' where id > 9000 returning id",
+        # A shift of its own for each year: with the same shift for all, 'older' moves a row to where an older row of the
+        # same id still stands or has already left, depending on which of the two fires first.
+        "update public.events set ts = ts + extract(year from ts) * interval '1 minute',"
+        f" note = '{note}' where id > 9000 returning id",
         "delete from public.events where id > 9000 returning id",
     )
 
