@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
@@ -15,7 +16,8 @@ from tests.twin import Spanning, assert_same_rows, run
 
 from thermocline.catalog import journal
 from thermocline.cli.main import run as run_command
-from thermocline.errors import LockNotGranted, NotTruncated
+from thermocline.errors import LockNotGranted, NotTruncated, Paused
+from thermocline.ops.admin.pause import pause
 from thermocline.ops.truncate import truncate
 from thermocline.ops.verify.verify_table import verify
 from thermocline.runtime.pg import connect
@@ -174,6 +176,37 @@ def test_a_dry_run_waits_for_no_writer_and_starts_no_spark(spanning: Spanning) -
     assert (told.heap_rows, told.corrections) == (done.heap_rows, done.corrections)
     assert (told.lake_rows, told.lake_files) == (done.lake_rows, done.lake_files)
     assert done.lake_files > 0
+
+
+def test_a_dry_run_of_a_paused_table_is_refused_as_the_command_is(spanning: Spanning) -> None:
+    pause(spanning.dsn, spanning.name)
+    for dry_run in (True, False):
+        with pytest.raises(Paused):
+            truncate_spanning(spanning, dry_run=dry_run)
+
+
+def test_the_command_waits_for_the_cycle_that_holds_the_table(spanning: Spanning) -> None:
+    table = spanning.query("select id from thermocline.tables")[0][0]
+    waiting = threading.Event()
+
+    def note(told: object) -> None:
+        if told == "waiting for the table's writer":
+            waiting.set()
+
+    with ThreadPoolExecutor(1) as pool:
+        with connect(spanning.dsn, autocommit=True) as conn, journal.table_lock(conn, table, "events"):
+            running = pool.submit(
+                truncate,
+                spanning.dsn,
+                spanning.name,
+                settings=spanning.settings,
+                spark=spanning.spark,
+                report_progress=note,
+            )
+            assert waiting.wait(60)
+            assert not running.done()
+        assert running.result(60).heap_rows > 0
+    assert spanning.query("select count(*) from public_all.events") == [(0,)]
 
 
 @pytest.mark.conforms("O-006")

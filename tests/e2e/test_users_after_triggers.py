@@ -92,8 +92,8 @@ def _statements(note: str, spread: str = "'2026-01-20 10:00+00'") -> tuple[str, 
         # in any order
         f" when not matched then insert (id, ts, v, note, serial, number) values (w.id, w.ts, 8, '{note}', 0, 0)",
         "update public.events set ts = ts - interval '1 hour', note = 'phoenix' where id > 9000 returning id",
-        # A shift of its own for each year: with the same shift for all, 'older' moves a row to where an older row of the
-        # same id still stands or has already left, depending on which of the two fires first.
+        # A shift of its own for each year: with the same shift for all, 'older' moves a row to where an older row of
+        # that id still stands or has already left, depending on which of the two fires first.
         "update public.events set ts = ts + extract(year from ts) * interval '1 minute',"
         f" note = '{note}' where id > 9000 returning id",
         "delete from public.events where id > 9000 returning id",

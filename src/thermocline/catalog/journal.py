@@ -66,9 +66,14 @@ def table_lock(conn: Connection, table_id: int, name: str, *, even_copied: bool 
 
 def claim(conn: Connection, table_id: int, *, even_paused: bool = False) -> CutLine:
     """Raise the fencing token: no earlier claimant can publish from now on. Refuses a paused table."""
-    if not even_paused and (since := read_paused_since(conn, table_id)) is not None:
-        raise Paused(f"The table is paused since {since:%Y-%m-%d %H:%M:%S}; nothing of it moves.")
+    if not even_paused:
+        check_not_paused(conn, table_id)
     return _cutline(conn, "claim", table_id)
+
+
+def check_not_paused(conn: Connection, table_id: int) -> None:
+    if (since := read_paused_since(conn, table_id)) is not None:
+        raise Paused(f"The table is paused since {since:%Y-%m-%d %H:%M:%S}; nothing of it moves.")
 
 
 def read_cutline(conn: Connection, table_id: int) -> CutLine:

@@ -33,6 +33,7 @@ from thermocline.ops.runner import WrittenOp, plan_table_op, run_op
 from thermocline.ops.schema.follow_columns import check_followed, follow_schema
 from thermocline.ops.spanning_table import SpanningTable, read_spanning
 from thermocline.ops.unjournaled_commits import check_lakes_match_journal
+from thermocline.ops.wait_for_writer import wait_for_writer
 from thermocline.runtime.fault_points import fault_point
 from thermocline.runtime.pg import Connection, connect
 from thermocline.runtime.progress import ProgressReporter, no_progress
@@ -97,8 +98,9 @@ def truncate(
         check_lakes_match_journal(conn)
         if dry_run:
             check_may_change_lakes(conn)
+            journal.check_not_paused(conn, registered.id)
             return _preview(conn, _read_truncatable(conn, name))
-        with journal.table_lock(conn, registered.id, str(name)):
+        with wait_for_writer(lambda: journal.table_lock(conn, registered.id, str(name)), report_progress):
             notes = follow_schema(conn, registered, settings)
             table = _read_truncatable(conn, name)
             cut = journal.claim(conn, table.registered.id)

@@ -11,7 +11,8 @@ from psycopg.rows import class_row
 
 from thermocline.errors import PostgresUnreachable, ThermoclineError
 from thermocline.gateway.analysis import analysis_queries
-from thermocline.gateway.analysis.analysis_cache import AnalysisCache, AnalysisRate
+from thermocline.gateway.analysis.analysis_cache import AnalysisCache
+from thermocline.gateway.analysis.analysis_rate import AnalysisRate
 from thermocline.gateway.analysis.canonical_statement import CanonicalStatement
 from thermocline.gateway.executor.executor_stream import ExecutorRows
 from thermocline.gateway.executor.outcomes import Cancelled

@@ -3,34 +3,18 @@ pass holds it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager
 from functools import partial
 
 from thermocline.catalog import journal
 from thermocline.catalog.maintenance import lake_ops
-from thermocline.errors import AnotherWriter
 from thermocline.maintain.context import PassContext
-from thermocline.runtime.retries import back_off, retry_on
-
-_PATIENCE_SECONDS = 600.0
-_TRIES_IN_SILENCE = 4
+from thermocline.ops.wait_for_writer import wait_for_writer
 
 
-@contextmanager
-def writer_lock(context: PassContext) -> Iterator[None]:
+def writer_lock(context: PassContext) -> AbstractContextManager[None]:
     """Hold the writer lock, so that no other process of ours commits to the table."""
-    with ExitStack() as held:
-        tries = retry_on(AnotherWriter, seconds=_PATIENCE_SECONDS, wait=back_off, before_wait=partial(_note, context))
-        for attempt in tries:
-            with attempt:
-                held.enter_context(_try_lock(context))
-        yield
-
-
-def _note(context: PassContext, attempt: int) -> None:
-    if attempt == _TRIES_IN_SILENCE:
-        context.report_progress("waiting for the table's writer")
+    return wait_for_writer(partial(_try_lock, context), context.report_progress)
 
 
 def _try_lock(context: PassContext) -> AbstractContextManager[None]:
