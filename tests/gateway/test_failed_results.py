@@ -279,25 +279,3 @@ def _terminate_evaluations(conn: psycopg.Connection[Any]) -> int:
         " and state like 'idle in transaction%'"
     ).fetchall()
     return len(found)
-
-
-def test_an_aborted_transaction_refuses_to_bind_all_but_its_end(shared_site: Site, everything: str) -> None:
-    with open_client(shared_site.direct_dsn()) as client:
-        client.ask(parse("known", f"{everything} and id < 3"), parse("end", "rollback"), SYNC)
-        client.ask(query("begin"))
-        assert client.ask(query("select no_such_column from public.victims")).sqlstate is not None
-        assert client.ask(bind("", "known"), SYNC).sqlstate == "25P02"
-        assert client.ask(bind("", "end"), execute(""), SYNC).tags == ["ROLLBACK"]
-        assert client.ask(bind("", "known"), execute(""), SYNC).rows == 3
-
-
-def test_a_fetch_is_executed_once_and_not_in_pieces(shared_site: Site, everything: str) -> None:
-    with open_client(shared_site.direct_dsn()) as client:
-        client.ask(query("begin"))
-        client.ask(query(f"declare c cursor for {everything} and id < 7"))
-        once = client.ask(parse("", "fetch 4 from c"), bind("p", ""), execute("p", 4), SYNC)
-        assert (once.rows, once.tags) == (4, ["FETCH 4"])
-        again = client.ask(execute("p"), SYNC)
-        assert (again.rows, again.tags) == (0, ["FETCH 0"])
-        assert client.ask(query("fetch all from c")).rows == 3
-        assert client.ask(bind("q", ""), execute("q", 2), SYNC).sqlstate == "0A000"

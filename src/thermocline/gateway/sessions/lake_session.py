@@ -138,7 +138,6 @@ class LakeSession:
         if len(pieces) > 1:
             raise SessionError("42601", "cannot insert multiple commands into a prepared statement")
         statement = statements.parse_statement(pieces[0]) if pieces else None
-        self._check_not_aborted(statement)
         values = decode_parameters(message.parameters, message.parameter_formats, prepared.oids)
         if not message.portal:
             await self._control.run_cleanup(partial(self._close_portal, ""))
@@ -155,13 +154,6 @@ class LakeSession:
         self._check_memory(portal.size_bytes)
         self._portals.put(message.portal, portal)
         self._put(wire.BIND_COMPLETE)
-
-    def _check_not_aborted(self, statement: statements.Statement | None) -> None:
-        """Refuse all but the end of a transaction that failed; an empty statement does nothing."""
-        if statement is not None and self._transaction.status == "E" and not isinstance(statement, _ALWAYS_ALLOWED):
-            raise SessionError(
-                "25P02", "current transaction is aborted, commands ignored until end of transaction block"
-            )
 
     def _check_memory(self, added_bytes: int) -> None:
         """Refuse to keep more statements and parameters than a session may; a cursor keeps those of its portal."""
@@ -234,12 +226,15 @@ class LakeSession:
         if statement is None:
             self._put(wire.EMPTY_QUERY)
             return
-        self._check_not_aborted(statement)
+        if self._transaction.status == "E" and not isinstance(statement, _ALWAYS_ALLOWED):
+            raise SessionError(
+                "25P02", "current transaction is aborted, commands ignored until end of transaction block"
+            )
         match statement:
             case statements.DeclareCursor():
                 await self._declare(statement, portal)
             case statements.Fetch():
-                await self._fetch(statement, portal, describe=describe, max_rows=max_rows)
+                await self._fetch(statement, describe=describe, formats=portal.formats)
             case statements.CopyOut():
                 await self._copy_out(portal)
             case _ if isinstance(statement, ROW_STATEMENTS):
@@ -277,20 +272,10 @@ class LakeSession:
             raise SessionError("34000", f'cursor "{name}" does not exist')
         return cursor
 
-    async def _fetch(
-        self, statement: statements.Fetch, portal: Portal, *, describe: bool, max_rows: int | None
-    ) -> None:
-        """Send rows of a cursor. A portal fetches once: executed again, it has no more rows, as in Postgres, which also
-        keeps the rows of a FETCH that is executed in pieces, and we do not."""
-        if max_rows is not None and (statement.count is None or max_rows < statement.count):
-            raise SessionError("0A000", "a FETCH of a lake session is not executed in pieces")
-        if portal.has_fetched:
-            self._put(wire.command_complete("FETCH 0"))
-            return
+    async def _fetch(self, statement: statements.Fetch, *, describe: bool, formats: tuple[int, ...]) -> None:
         stream = self._cursor(statement.name).stream
-        portal.has_fetched = True
         sent = await self._send_rows(
-            stream, describe=describe, max_rows=statement.count, shape=result_format_of(portal.formats)
+            stream, describe=describe, max_rows=statement.count, shape=result_format_of(formats)
         )
         self._put(wire.command_complete(f"FETCH {sent}"))
 

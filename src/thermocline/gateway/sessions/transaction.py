@@ -70,8 +70,6 @@ class Portal:
     stream: ResultStream | None = None
     formats: tuple[int, ...] = ()
     text: str = ""
-    has_fetched: bool = False
-    """Whether its FETCH was executed."""
 
     @property
     def size_bytes(self) -> int:
