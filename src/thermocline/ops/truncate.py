@@ -23,7 +23,7 @@ from thermocline.catalog.database_identity import check_may_change_lakes
 from thermocline.core.names import TableName
 from thermocline.core.observation import CutLine
 from thermocline.core.op import TRUNCATE
-from thermocline.errors import NotTruncated
+from thermocline.errors import Fenced, NotTruncated
 from thermocline.lake.catalogs.current_catalog import lake_catalog
 from thermocline.lake.commit.compare_and_swap import LakeHead, OpStamp, load_table
 from thermocline.lake.commit.truncate import remove_every_row
@@ -101,6 +101,10 @@ def truncate(
             journal.check_not_paused(conn, registered.id)
             return _preview(conn, _read_truncatable(conn, name))
         with wait_for_writer(lambda: journal.table_lock(conn, registered.id, str(name)), report_progress):
+            # While it waited, a cycle may have followed new columns, or the table may have been registered again.
+            locked_id, registered = registered.id, tables.find_table(conn, name)
+            if registered.id != locked_id:
+                raise Fenced(f"{name} was registered again meanwhile.")
             notes = follow_schema(conn, registered, settings)
             table = _read_truncatable(conn, name)
             cut = journal.claim(conn, table.registered.id)
